@@ -56,6 +56,33 @@ async def test_the_condition_is_written_only_when_it_changes(clock: VirtualClock
 
 
 @virtual_time
+async def test_few_conditions_are_written_at_a_time(clock: VirtualClock) -> None:
+    """When many pods fail at once, their patches are sent a few at a time, and a pod that is bound in the meantime
+    needs none.
+    """
+    async with world(clock, node("n1", cpu="1")) as here:
+        here.api.delay("patch_pod_status", 10)
+        here.create(*(pod(f"big-{number}", cpu="2") for number in range(20)))
+        await here.settle(1)
+        assert here.api.calls["patch_pod_status"] == 8
+        here.api.update(node("n1", cpu="100"))
+        await here.settle(60)
+        assert {here.node_of(f"big-{number}") for number in range(20)} == {"n1"}
+        assert here.api.calls["patch_pod_status"] == 8
+
+
+@virtual_time
+async def test_conditions_that_have_to_wait_are_written(clock: VirtualClock) -> None:
+    """Patches that waited for their turn are sent in the end."""
+    async with world(clock, node("n1", cpu="1")) as here:
+        here.api.delay("patch_pod_status", 1)
+        here.create(*(pod(f"big-{number}", cpu="2") for number in range(20)))
+        await here.settle(10)
+        assert all(here.condition(f"big-{number}") is not None for number in range(20))
+        assert here.api.calls["patch_pod_status"] == 20
+
+
+@virtual_time
 async def test_events_that_cannot_help_wake_no_pods(clock: VirtualClock) -> None:
     """A pod that lacks cpu is not retried when a node gets a label or another pod is created."""
     async with world(clock, node("n1", cpu="1")) as here:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -62,6 +63,9 @@ class ReplayClient:
 
     async def patch_pod_status(self, pod: api.Pod, patch: JSON) -> api.Pod:
         return pod
+
+    def one_at_a_time(self, uid: str) -> AbstractAsyncContextManager[None]:
+        return nullcontext()
 
 
 def services(cluster: ClusterState) -> Services:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
@@ -77,6 +78,11 @@ class ApiClient(Protocol):
         self, namespace: str, name: str, annotations: Mapping[str, str], resource_version: str
     ) -> api.PersistentVolumeClaim:
         """Set a claim's annotations, if it has this version still; returns what was stored."""
+        ...
+
+    def one_at_a_time(self, uid: str) -> AbstractAsyncContextManager[None]:
+        """For ``async with``: only one task at a time gets in for the same UID. For an object that several pods change
+        at the same time, so that their writes do not conflict."""
         ...
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import cast
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -26,6 +29,7 @@ class PluginClient:
         self._on_unclear_bind = on_unclear_bind
         self.patch_pod_status = client.patch_pod_status
         self.delete_pod = client.delete_pod
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def read(self, kind: type[O], name: str, namespace: str = "") -> O:
         """One object as it is now."""
@@ -77,6 +81,10 @@ class PluginClient:
         """Set a claim's annotations; returns the claim after the change."""
         patch = _patch(annotations, resource_version)
         return await self._client.merge_patch(api.PersistentVolumeClaim, name, patch, namespace)
+
+    def one_at_a_time(self, uid: str) -> AbstractAsyncContextManager[None]:
+        """Lets only one task at a time in for the same UID."""
+        return self._locks.setdefault(uid, asyncio.Lock())
 
 
 def _patch(annotations: Mapping[str, str], resource_version: str) -> JSON:

@@ -2,7 +2,8 @@
 
 The patches of one pod are sent one at a time, because an old patch that overtook a new one would win. Each patch is
 computed from the result of the previous one, which the watch may not have delivered yet. Nothing waits for the
-patches; upstream blocks the next scheduling cycle on each of them.
+patches; upstream blocks the next scheduling cycle on each of them. When many pods fail at once, only a few patches are
+sent at a time, so that bindings get through; one that has not been sent when its pod is bound is dropped.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from kubesched.scheduler.shared import Shared
 
 POD_SCHEDULED = "PodScheduled"
 DISRUPTION_TARGET = "DisruptionTarget"
+MAX_SENDING = 8
+"""How many patches to send at a time."""
 MAX_PATCHED_PODS = 1000
 """How many patched pods to remember before dropping those that the watch has delivered since."""
 
@@ -34,6 +37,10 @@ class StatusWriter:
         self.log = shared.log
         self._last: dict[str, asyncio.Task[None]] = {}
         self._patched: dict[str, api.Pod] = {}
+        self._sending = 0
+        self._waiting: dict[str, asyncio.Future[bool]] = {}
+        """Pods whose patch waits for its turn. The result is whether to send it."""
+        self._binding: set[str] = set()
 
     def update(
         self,
@@ -95,11 +102,17 @@ class StatusWriter:
         return answered if answered is not None and _version(answered) > _version(known) else known
 
     async def written(self, uid: str) -> None:
-        """Wait until no patch of the pod is in progress. A patch that arrived after the binding would mark a bound pod
-        as unscheduled.
+        """Before a pod is bound, drop the patches that have not been sent and wait for the one that has. A patch that
+        arrived after the binding would mark a bound pod as unscheduled.
         """
-        while (task := self._last.get(uid)) is not None and not task.done():
-            await asyncio.wait((task,))
+        self._binding.add(uid)
+        try:
+            if (turn := self._waiting.pop(uid, None)) is not None and not turn.done():
+                turn.set_result(False)
+            while (task := self._last.get(uid)) is not None and not task.done():
+                await asyncio.wait((task,))
+        finally:
+            self._binding.discard(uid)
 
     def patch(self, pod: api.Pod, condition: api.PodCondition | None, nominated: str | None = None) -> JSON | None:
         """The body of the patch; None if the pod is up to date. The body contains the UID, so that a newer pod of the
@@ -131,14 +144,39 @@ class StatusWriter:
     ) -> None:
         if previous is not None:
             await asyncio.wait((previous,))
-        patch = due()
-        if patch is None:
+        if not await self._turn(pod.uid):
             return
+        try:
+            if (patch := due()) is not None:
+                await self._try(pod, patch, on_error)
+        finally:
+            self._next_turn()
+
+    async def _try(self, pod: api.Pod, patch: JSON, on_error: str) -> None:
         try:
             await self.send(pod, patch)
         except Exception as problem:
             outdated = isinstance(problem, ApiError) and problem.code == 409 and "resourceVersion" in patch["metadata"]
             self._shared.log(4 if outdated else ERROR, on_error, pod=pod, err=problem)
+
+    async def _turn(self, uid: str) -> bool:
+        """Wait until the patch of a pod may be sent; False if it is no longer needed."""
+        if uid in self._binding:
+            return False
+        if self._sending < MAX_SENDING:
+            self._sending += 1
+            return True
+        turn: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._waiting[uid] = turn
+        return await turn
+
+    def _next_turn(self) -> None:
+        while self._waiting:
+            turn = self._waiting.pop(next(iter(self._waiting)))
+            if not turn.done():  # its task may have been cancelled
+                turn.set_result(True)
+                return
+        self._sending -= 1
 
     def _remember(self, answer: api.Pod) -> None:
         self._patched[answer.uid] = answer

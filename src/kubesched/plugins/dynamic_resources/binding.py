@@ -60,7 +60,9 @@ class ClaimBinder:
         """Allocate and reserve all claims of a pod, then wait until their devices are ready."""
         for index in range(len(cycle.claims)):
             if self._must_reserve(cycle, index, pod):
-                cycle.claims[index] = await self._bind_claim(cycle, index, pod, node_name)
+                # Pods that share a claim are often bound at the same time.
+                async with self._handle.client.one_at_a_time(cycle.claims[index].uid):
+                    cycle.claims[index] = await self._bind_claim(cycle, index, pod, node_name)
         if cycle.node_allocatable:
             cycle.in_pod_status = True
             statuses = _json(cycle.node_allocatable)
@@ -95,7 +97,8 @@ class ClaimBinder:
                 claim = cycle.claims[index] = await self._create(cycle, pod, node_name)
                 written = True
             user = _reference(pod) if special else cycle.consumers[index]
-            claim = await self._retried(claim, lambda newest: self._write(newest, allocation, pod, user), say)
+            newest = self._ledger.newer(claim) or claim
+            claim = await self._retried(newest, lambda newest: self._write(newest, allocation, pod, user), say)
             self._ledger.settle(claim.key, user.uid)
             written = True
         finally:

@@ -38,6 +38,7 @@ class ClaimContext:
         self.ledger = devices.ledger
         self.inventory = devices.inventory
         self.plans = devices.plans
+        self.binder = ClaimBinder(handle, self.ledger, self.features, self.binding_timeout, self.is_late)
 
     def new_uid(self) -> str:
         """A UID for an object that exists in memory only."""
@@ -76,10 +77,6 @@ class ClaimContext:
                 raise FilterTimeout(number)
 
         return check
-
-    def binder(self) -> ClaimBinder:
-        """Writes the decisions of this profile."""
-        return ClaimBinder(self.handle, self.ledger, self.features, self.binding_timeout, self.is_late)
 
 
 def group_state(state: CycleState) -> GroupCycleState:

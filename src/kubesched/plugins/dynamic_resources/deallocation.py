@@ -38,11 +38,11 @@ class Deallocation:
             return None, NOTHING_TO_DEALLOCATE
         index = self._deallocatable(cycle, pod, diagnosis)
         if index is not None:
-            self._context.handle.spawn(self._context.binder().deallocate(cycle.claims[index], pod))
+            self._context.handle.spawn(self._context.binder.deallocate(cycle.claims[index], pod))
             return None, unschedulable("deallocation of ResourceClaim completed")
         special = cycle.special
         if special is not None and special.name != extended.IN_MEMORY:
-            self._context.handle.spawn(self._context.binder().delete(special))
+            self._context.handle.spawn(self._context.binder.delete(special))
             return None, unschedulable("deletion of ResourceClaim completed")
         if self._context.of_groups and pod.pod_group:
             status = self._unreserve_group(state, pod)
@@ -63,7 +63,7 @@ class Deallocation:
             return error(str(problem))
         for claim in claims:
             if claim.status.allocation is not None and is_reserved_for(claim, pod, of_groups=True):
-                self._context.handle.spawn(self._context.binder().unreserve(claim, pod, group))
+                self._context.handle.spawn(self._context.binder.unreserve(claim, pod, group))
                 return unresolvable("ResourceClaim unreserved for PodGroup")
         return None
 

@@ -122,7 +122,7 @@ class DynamicResources(Plugin):
             return NOT_PREPARED
         cycle = state.read(NAME, Cycle)
         try:
-            await self._context.binder().bind(cycle, pod, node_name)
+            await self._context.binder.bind(cycle, pod, node_name)
         except ClaimBindingError as problem:
             return error(str(problem))
         self._hints.forget(pod)

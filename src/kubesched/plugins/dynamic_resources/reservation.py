@@ -105,15 +105,15 @@ class DeviceReservation:
                 say.restored(claim)
             cycle.allocations[index] = None
             if claim.status.allocation is not None and is_reserved_for(claim, pod):
-                self._context.handle.spawn(self._context.binder().unreserve(claim, pod))
+                self._context.handle.spawn(self._context.binder.unreserve(claim, pod))
         cycle.node_allocatable = ()
         if cycle.in_pod_status:
             cycle.in_pod_status = False
-            self._context.handle.spawn(self._context.binder().clear_node_allocatable(pod))
+            self._context.handle.spawn(self._context.binder.clear_node_allocatable(pod))
         special = cycle.special
         if special is None:
             return
         if self._context.ledger.drop_pending(cycle.special_uid):
             self._context.ledger.restore(special.key)
         if special.name != extended.IN_MEMORY:
-            self._context.handle.spawn(self._context.binder().delete(special))
+            self._context.handle.spawn(self._context.binder.delete(special))
