@@ -453,6 +453,15 @@ def test_news_from_the_api_server_end_a_promise() -> None:
     assert not case.reasons(pod("other", claims=["e"]))
 
 
+def test_an_ended_promise_does_not_come_back_with_a_backup() -> None:
+    """A version that a restored backup brings back is not the one that the assumption replaced."""
+    case = asked(claim("c", version="1"))
+    reserve(case, POD, "a")
+    case.cluster.set(claim("c", version="2"))
+    case.cluster.set(claim("c", version="1"))
+    assert not case.reasons(pod("second", claims=["c"]))
+
+
 def test_the_promised_volume_names_its_claim() -> None:
     """As the volume controller would write it; a volume bound by its user keeps that."""
     case = asked(local("c", version="7"), volume("v"))

@@ -2,7 +2,7 @@
 
 Between the decision to bind and its arrival from the API server, other pods must not get the same volume. An assumed
 object replaces the object that it was made from, identified by its resource version: as soon as the cluster has any
-other version, that one counts.
+other version, that one counts. This holds even if the first version comes back later, from a restored backup.
 """
 
 from __future__ import annotations
@@ -31,6 +31,9 @@ class AssumeCache(Generic[O]):
 
     def of(self, stored: O) -> O:
         """The object to use for one of the cluster's; the same object if nothing is assumed about it."""
+        if not self._assumed:
+            return stored
+        self._expire()
         assumed = self._assumed.get(stored.key)
         return assumed if assumed is not None and _same_version(assumed, stored) else stored
 
@@ -55,13 +58,18 @@ class AssumeCache(Generic[O]):
             del self._assumed[obj.key]
 
     def _expire(self) -> None:
-        """Drop assumptions that newer objects have replaced."""
+        """Drop assumptions about objects that have changed since."""
         seen, self._seen = self._seen, self._cluster.version(self._kind)
+        if seen == self._seen:
+            return
         changed = self._cluster.changed_since(self._kind, seen)
-        for key in list(self._assumed) if changed is None else changed:
-            assumed, stored = self._assumed.get(key), self.stored(key)
-            if assumed is not None and (stored is None or not _same_version(assumed, stored)):
-                del self._assumed[key]
+        for key in self._replaced() if changed is None else changed:
+            self._assumed.pop(key, None)
+
+    def _replaced(self) -> list[str]:
+        """The keys of objects that have another version by now. Which ones have changed is not known any more."""
+        stored = {key: self.stored(key) for key in self._assumed}
+        return [key for key, obj in stored.items() if obj is None or not _same_version(self._assumed[key], obj)]
 
 
 def _same_version(one: api.Object, other: api.Object) -> bool:
