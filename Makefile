@@ -5,9 +5,11 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 VENV := .venv
 BIN  := $(VENV)/bin
 AUDIT := .cache/audit
+# Tests start hundreds of processes. Each would compile all modules again if none were allowed to keep them.
+unexport PYTHONDONTWRITEBYTECODE
 PIP  := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: help demo test parts e2e soak planted-bugs upstream-suite ui-test image-check lint lock audit bench bench-check bench-peer flame-graphs docs clean
+.PHONY: help demo test parts e2e soak fuzz stories planted-bugs upstream-suite ui-test image-check lint lock audit bench bench-check bench-peer flame-graphs docs clean
 
 help:
 	@echo 'make demo    start a cluster in memory, run pods on it and see why each went where'
@@ -15,6 +17,8 @@ help:
 	@echo 'make parts   build a real kubectl, control plane and helm once, with Go; tests use them where they find them'
 	@echo 'make e2e     run it beside the real kube-scheduler on a real API server; builds those once, with Go'
 	@echo 'make soak    kill, freeze and cut real parts at random for an hour, and prove that nothing went wrong; SOAK_MINUTES=60'
+	@echo 'make fuzz    damaged input for everything that reads any, other input each day; MINUTES=1 for each target'
+	@echo 'make stories run the scheduler in a simulation with faults, other seeds each day; MINUTES=2'
 	@echo 'make planted-bugs  plant bugs and list those that the simulation misses'
 	@echo 'make ui-test look at every page of the web page with a real browser; installs Chromium where apt can'
 	@echo 'make upstream-suite  run the specs of upstream'\''s end-to-end suite that pass against kubesched up'
@@ -53,6 +57,16 @@ e2e: parts
 SOAK_MINUTES ?= 60
 soak: parts
 	$(BIN)/python -m tests.e2e.soak --minutes $(SOAK_MINUTES)
+
+# What a failure prints replays it. TARGETS="watch cel" tries only these; DAY=2026-11-16 the input of another day.
+AT_ONCE ?= 2
+fuzz: MINUTES = 1
+fuzz: $(VENV)/.ready-dev
+	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) --at-once $(AT_ONCE) $(if $(DAY),--day $(DAY)) $(if $(SEED),--seed $(SEED)) $(TARGETS)
+
+stories: MINUTES = 2
+stories: $(VENV)/.ready-dev
+	$(BIN)/python -m tests.torture.today --minutes $(MINUTES) $(if $(DAY),--day $(DAY))
 
 # Plants bugs in the source, one at a time, and lists those that the simulation misses.
 planted-bugs: $(VENV)/.ready-dev
