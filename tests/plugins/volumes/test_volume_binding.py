@@ -453,13 +453,16 @@ def test_news_from_the_api_server_end_a_promise() -> None:
     assert not case.reasons(pod("other", claims=["e"]))
 
 
-def test_an_ended_promise_does_not_come_back_with_a_backup() -> None:
-    """A version that a restored backup brings back is not the one that the assumption replaced."""
-    case = asked(claim("c", version="1"))
+def test_a_restored_backup_ends_a_promise_although_it_brings_the_old_version_back() -> None:
+    """The version that the promise was made from comes again, after a newer one that nobody looked at."""
+    case = asked(local("c"), local("d"), volume("v", version="1"), claim("e", version="1"))
     reserve(case, POD, "a")
-    case.cluster.set(claim("c", version="2"))
-    case.cluster.set(claim("c", version="1"))
-    assert not case.reasons(pod("second", claims=["c"]))
+    reserve(case, pod("p2", claims=["e"]), "a")
+    for version in ("2", "1"):
+        case.cluster.set(volume("v", version=version))
+        case.cluster.set(claim("e", version=version))
+    assert not case.reasons(pod("other", claims=["d"]))
+    assert not case.reasons(pod("other", claims=["e"]))
 
 
 def test_the_promised_volume_names_its_claim() -> None:

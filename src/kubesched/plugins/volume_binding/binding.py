@@ -89,26 +89,15 @@ class VolumeBinder:
         self._claims = claims
         self._volumes = volumes
 
-    async def write(self, bindings: list[VolumeMatch], provisions: list[api.PersistentVolumeClaim]) -> None:
-        """Write volumes, then claims, and replace the entries of the lists with the results.
-
-        If a write fails, earlier writes stay, and the assumptions behind the remaining ones are taken back.
-        """
-        written = 0
+    async def write(
+        self, bindings: list[VolumeMatch], provisions: list[api.PersistentVolumeClaim]
+    ) -> tuple[list[VolumeMatch], list[api.PersistentVolumeClaim]]:
+        """Write volumes, then claims, and return them as they were written. If a write fails, earlier writes stay."""
         try:
-            for number, binding in enumerate(bindings):
-                bindings[number] = VolumeMatch(binding.claim, await self._write_volume(binding))
-                written += 1
-            for number, claim in enumerate(provisions):
-                provisions[number] = await self._write_claim(claim)
-                written += 1
+            volumes = [VolumeMatch(each.claim, await self._write_volume(each)) for each in bindings]
+            return volumes, [await self._write_claim(claim) for claim in provisions]
         except Exception as problem:
             raise VolumeBindingError(str(problem)) from problem
-        finally:
-            for binding in bindings[written:]:
-                self._volumes.restore(binding.volume)
-            for claim in provisions[max(written - len(bindings), 0) :]:
-                self._claims.restore(claim)
 
     async def _write_volume(self, binding: VolumeMatch) -> api.PersistentVolume:
         volume, about = binding.volume, {"PV": binding.volume, "PVC": binding.claim}

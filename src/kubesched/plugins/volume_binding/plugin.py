@@ -251,8 +251,8 @@ class VolumeBinding(Plugin):
         log(5, "Trying to bind volumes for pod", **about)
         log(4, "BindPodVolumes", **about)
         try:
-            await binder.write(reservation.bindings, reservation.provisions)
-            await binder.wait(reservation.bindings, reservation.provisions, self.args.bind_timeout_seconds)
+            written = await binder.write(reservation.bindings, reservation.provisions)
+            await binder.wait(*written, self.args.bind_timeout_seconds)
         except VolumeBindingError as problem:
             log(5, "Failed to bind volumes for pod", **about, err=problem)
             return error(str(problem))
