@@ -266,3 +266,33 @@ def test_the_lines_of_a_log() -> None:
     ]
     assert shortened(text, ApiRequest("GET", "", {"tailLines": "1"})) == text.splitlines(keepends=True)[-1]
     assert shortened(text, ApiRequest("GET", "", {"limitBytes": "4"})) == b"2026"
+
+
+@pytest.mark.parametrize(
+    ("condition", "problem"),
+    [
+        ({"status": "True"}, 'status.conditions[0].Type: Invalid value: "": name part must be non-empty'),
+        (
+            {"type": "a b", "status": "True"},
+            'status.conditions[0].Type: Invalid value: "a b": name part must consist of',
+        ),
+        (
+            {"type": "Ready", "observedGeneration": -1},
+            "status.conditions[0].observedGeneration: Invalid value: -1: must be a non-negative integer",
+        ),
+    ],
+)
+async def test_conditions_of_pods_have_a_type(client: LocalClient, condition: JSON, problem: str) -> None:
+    """As upstream, the status is refused with the field and the value."""
+    await client.create(PODS, pod("p"))
+    error = await refusal(client.patch(f"{PODS}/p/status", {"status": {"conditions": [condition]}}))
+    assert error.code == 422
+    assert problem in error.message
+
+
+async def test_conditions_of_other_kinds_get_an_empty_type(client: LocalClient) -> None:
+    """As upstream, whose encoding writes empty types and statuses; controllers can rely on both."""
+    await client.create(DEPLOYMENTS, deployment("d"))
+    await client.patch(f"{DEPLOYMENTS}/d/status", {"status": {"conditions": [{"reason": "X"}]}})
+    (condition,) = (await client.get(f"{DEPLOYMENTS}/d"))["status"]["conditions"]
+    assert condition == {"reason": "X", "type": "", "status": ""}

@@ -22,6 +22,7 @@ from tests.contrib.test_node_resource_topology_match import (
 
 from kubesched import CycleState, Plugin, Pod, Status, unschedulable
 from kubesched.contrib.node_resource_topology_match import NodeResourceTopologyMatch
+from kubesched.contrib.numa_cache import CachedZones
 from kubesched.contrib.numa_placement import METADATA, VECTOR, container_zones
 from kubesched.contrib.numa_reports import NodeResourceTopology
 from kubesched.contrib.pod_fingerprint import fingerprint, xxh64
@@ -200,6 +201,14 @@ def test_a_node_with_foreign_pods_is_usable_again(cluster: VirtualCluster) -> No
     assert fits(cluster, "q2")
 
 
+def cache_of(cluster: VirtualCluster) -> CachedZones:
+    """The plugin's cache."""
+    plugins = cluster.scheduler.profiles["default-scheduler"].engine.framework.plugins
+    plugin = next(each for each in plugins if isinstance(each, NodeResourceTopologyMatch))
+    assert plugin._cache is not None
+    return plugin._cache
+
+
 def test_foreign_pods_of_nodes_that_are_gone_are_forgotten(cluster: VirtualCluster) -> None:
     """A node that comes and goes leaves nothing behind that later pods are compared with."""
     configure(cluster)
@@ -208,10 +217,25 @@ def test_foreign_pods_of_nodes_that_are_gone_are_forgotten(cluster: VirtualClust
     cluster.start()
     cluster.remove(machine(), cluster.pod("foreign"))
     cluster.advance(PERIOD + 1)
-    plugins = cluster.scheduler.profiles["default-scheduler"].engine.framework.plugins
-    plugin = next(each for each in plugins if isinstance(each, NodeResourceTopologyMatch))
-    assert plugin._cache is not None
-    assert not plugin._cache._foreign
+    assert not cache_of(cluster)._foreign
+
+
+def test_foreign_pods_count_only_on_nodes_with_a_report(cluster: VirtualCluster) -> None:
+    """As upstream: the first report of a node is taken as it is, and no other node inherits a row's foreign pods."""
+    configure(cluster)
+    cluster.add(machine())
+    run_on(cluster, "foreign", "other")
+    cluster.advance(PERIOD + 1)
+    cluster.add(topology("n1", BY_POD, ROOMY))
+    assert fits(cluster, "q")
+
+
+def test_pods_that_request_nothing_are_not_kept(cluster: VirtualCluster) -> None:
+    """They take nothing from a zone, so that no rejection would lead to their being dropped."""
+    configure(cluster)
+    cluster.add(machine(), topology("n1", BY_POD, ROOMY))
+    assert cluster.schedule(pod("best-effort")).node == "n1"
+    assert not cache_of(cluster)._reserved.get(cluster.scheduler.cluster.nodes.row_of["n1"])
 
 
 def test_a_node_that_is_replaced_starts_anew(cluster: VirtualCluster) -> None:

@@ -14,6 +14,7 @@ from tests.scheduler.world import World, world
 from kubesched.api import devices as dra
 from kubesched.api import objects as api
 from kubesched.base.clocks import VirtualClock, virtual_time
+from kubesched.client.faults import ClientCall
 from kubesched.client.protocol import ApiError
 from kubesched.framework.status import Status
 from kubesched.plugins.dynamic_resources import DynamicResources, hints
@@ -152,6 +153,41 @@ async def test_a_failed_write_gives_the_devices_back(clock: VirtualClock) -> Non
         assert here.node_of("p") == "n1"
         assert here.attempts("p") == 2
         assert any("add finalizer to claim default/c: no" in each for each in here.log.errors())
+
+
+def removes(call: ClientCall) -> bool:
+    """Whether a call removes the last reservation of a claim."""
+    return "reservedFor" in (call.args[2].get("status") or {}) and not call.args[2]["status"]["reservedFor"]
+
+
+@virtual_time
+async def test_a_late_removal_does_not_undo_the_next_reservation(clock: VirtualClock) -> None:
+    """A binding fails, and its reservation is removed slowly. The next attempt reserves the claim meanwhile, and hears
+    of it only after the removal has been refused and could be tried again.
+    """
+    async with world(clock) as here:
+        here.api.fail("bind", ApiError(500, "InternalError", "no"), times=1)
+        here.api.delay("merge_patch", 3, when=removes)
+        here.create(node("n1"), device_class(), gpus("n1", 1), claim("c", exactly()), pod("p", resource_claims=["c"]))
+        await here.settle(0.5)
+        here.api.delay("merge_patch", 10, answer=True, when=lambda call: not removes(call))
+        await here.settle(60)
+        assert here.node_of("p") == "n1"
+        assert [each.name for each in claim_of(here, "c").status.reserved_for] == ["p"]
+
+
+@virtual_time
+async def test_a_doubtful_reservation_gets_a_new_version(clock: VirtualClock) -> None:
+    """A removal that is under way names the version it knows. An API server keeps it if what is written is the same."""
+    async with world(clock) as here:
+        here.api.fail("bind", ApiError(500, "InternalError", "no"), times=1)
+        here.api.fail("merge_patch", ApiError(500, "InternalError", "no"), when=removes)
+        here.create(node("n1"), device_class(), gpus("n1", 1), claim("c", exactly()), pod("p", resource_claims=["c"]))
+        await here.settle(30)
+        assert here.node_of("p") == "n1"
+        # Finalizer and reservation; the removal, which fails; the reservation, removed and made anew.
+        assert here.api.calls["merge_patch"] == 5
+        assert [each.name for each in claim_of(here, "c").status.reserved_for] == ["p"]
 
 
 def reported(found: api.ResourceClaim, **conditions: str) -> api.ResourceClaim:

@@ -173,6 +173,26 @@ async def test_a_place_freed_by_another_scheduler_is_given_away(clock: VirtualCl
 
 
 @virtual_time
+async def test_a_label_lost_while_assumed_wakes_the_pods_that_it_kept_away(clock: VirtualClock) -> None:
+    """The binding arrives together with the new label: the old one was counted until then."""
+    async with world(clock, node("n1")) as here:
+        here.api.delay("bind", 5)
+        here.create(pod("first", labels={"app": "db"}))
+        await here.settle(1)
+        term = api.PodAffinityTerm(
+            topology_key="kubernetes.io/hostname", label_selector=api.LabelSelector({"app": "db"})
+        )
+        away = api.PodAntiAffinity(required_during_scheduling_ignored_during_execution=(term,))
+        here.create(pod("next", affinity=api.Affinity(pod_anti_affinity=away)))
+        await here.settle(1)
+        assert here.attempts("next") == 1
+        first = here.pod("first")
+        here.api.update(replace(first, metadata=replace(first.metadata, labels={"app": "web"})))
+        await here.settle(30)
+        assert here.node_of("next") == "n1"
+
+
+@virtual_time
 async def test_a_nomination_ended_by_another_scheduler_frees_its_place(clock: VirtualClock) -> None:
     """If another scheduler binds a nominated pod to another node, pods that counted it are retried."""
     on_n1 = {"kubernetes.io/hostname": "n1"}

@@ -93,7 +93,8 @@ class CachedZones(ZoneColumns):
         super().refresh()
         for pod in self._foreign.values():
             row = self._table.row_of.get(pod.node_name)
-            if row is not None:  # otherwise the pod is gone, and its node too
+            # As upstream, only nodes with a report count. Without a row the pod is gone, and its node too.
+            if row is not None and self.reported[row]:
                 self.has_foreign[row] |= self._matters(pod, row)
         self._foreign.clear()
 
@@ -123,7 +124,12 @@ class CachedZones(ZoneColumns):
     # What is not in the reports
 
     def reserve(self, row: int, uid: str, pod_class: PodClass) -> None:
-        """Take what a pod requests from every zone of a row."""
+        """Take what a pod requests from every zone of a row.
+
+        A pod that requests nothing would be kept for ever, as a row is looked at again only if it was rejected.
+        """
+        if not any(_amounts(pod_class).values()):
+            return
         if self.reported[row] and uid not in self._reserved.setdefault(row, {}):
             self._reserved[row][uid] = pod_class
             self._take(row, pod_class, 1)
@@ -135,8 +141,7 @@ class CachedZones(ZoneColumns):
             self._take(row, pod_class, -1)
 
     def _take(self, row: int, pod_class: PodClass, sign: int) -> None:
-        requests = pod_class.requests
-        for name, wanted in {"cpu": requests.milli_cpu, "memory": requests.memory, **requests.scalar}.items():
+        for name, wanted in _amounts(pod_class).items():
             taken = self._taken.get(name, np.zeros(0, dtype=np.int64))
             if len(taken) <= row:
                 taken = self._taken[name] = grown(taken, self.reported.shape)
@@ -246,3 +251,8 @@ class CachedZones(ZoneColumns):
             for zone in (() if report is None else report.zones)
             for each in zone.resources
         }
+
+
+def _amounts(pod_class: PodClass) -> dict[str, int]:
+    requests = pod_class.requests
+    return {"cpu": requests.milli_cpu, "memory": requests.memory, **requests.scalar}

@@ -64,15 +64,15 @@ class DeploymentStatus:
         """Copy the ReplicaFailure condition of a ReplicaSet that cannot create its pods."""
         for each in [new] if new is not None else sets:
             for condition in (each.get("status") or {}).get("conditions") or []:
-                if condition["type"] == "ReplicaFailure":
+                if condition.get("type") == "ReplicaFailure":
                     kept = {part: condition[part] for part in ("type", "status", "reason", "message")}
                     return set_condition(conditions, kept, now, updated=True)
-        return [each for each in conditions if each["type"] != "ReplicaFailure"]
+        return [each for each in conditions if each.get("type") != "ReplicaFailure"]
 
     def _progressing(
         self, key: str, deployment: JSON, old: JSON, counts: dict[str, int], new: JSON | None
     ) -> JSON | None:
-        previous = next((each for each in old.get("conditions") or [] if each["type"] == "Progressing"), None)
+        previous = next((each for each in old.get("conditions") or [] if each.get("type") == "Progressing"), None)
         if deployment["spec"].get("paused"):
             if previous is not None and previous.get("reason") == "DeploymentPaused":
                 return None

@@ -206,7 +206,7 @@ class JobController(Controller):
                 status["startTime"] = now if changed else old.get("startTime") or now
             conditions = list(old.get("conditions") or [])
             if changed:
-                conditions = [each for each in conditions if each["type"] != "Suspended"]
+                conditions = [each for each in conditions if each.get("type") != "Suspended"]
                 conditions.append(_suspension(suspended, now))
             if outcome is not None:
                 kind, reason, message = outcome
@@ -278,7 +278,11 @@ class _State:
 def finished_condition(job: JSON) -> str:
     """Return Complete or Failed for a Job that has ended, otherwise an empty string."""
     conditions = (job.get("status") or {}).get("conditions") or []
-    ends = (each["type"] for each in conditions if each["type"] in ("Complete", "Failed") and each["status"] == "True")
+    ends = (
+        each.get("type")
+        for each in conditions
+        if each.get("type") in ("Complete", "Failed") and each.get("status") == "True"
+    )
     return next(ends, "")
 
 
@@ -286,20 +290,20 @@ def _decided(job: JSON) -> tuple[str, str, str] | None:
     """The outcome of a Job that waits for its pods to end."""
     for each in (job.get("status") or {}).get("conditions") or ():
         for outcome, before in _BEFORE.items():
-            if each["type"] == before and each["status"] == "True":
+            if each.get("type") == before and each.get("status") == "True":
                 return outcome, each.get("reason", ""), each.get("message", "")
     return None
 
 
 def _has_started(job: JSON, pods: list[Pod]) -> bool:
     status = job.get("status") or {}
-    suspended = any(each["type"] == "Suspended" for each in status.get("conditions") or [])
+    suspended = any(each.get("type") == "Suspended" for each in status.get("conditions") or [])
     return bool(pods or suspended or any(status.get(field) for field in ("startTime", "succeeded", "failed")))
 
 
 def _is_suspended(job: JSON) -> bool:
     conditions = (job.get("status") or {}).get("conditions") or []
-    return any(each["type"] == "Suspended" and each["status"] == "True" for each in conditions)
+    return any(each.get("type") == "Suspended" and each.get("status") == "True" for each in conditions)
 
 
 def _suspension(suspended: bool, now: str) -> JSON:

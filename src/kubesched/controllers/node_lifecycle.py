@@ -103,7 +103,7 @@ class NodeLifecycleController(Controller):
         def edit(node: JSON) -> None:
             conditions = list(node["status"].get("conditions") or [])
             for kind in ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure"):
-                before: JSON = next((each for each in conditions if each["type"] == kind), {})
+                before: JSON = next((each for each in conditions if each.get("type") == kind), {})
                 new = {**before, "type": kind, "status": "Unknown", "reason": reason, "message": message}
                 conditions = set_condition(conditions, new, now)
             node["status"]["conditions"] = conditions
@@ -157,7 +157,7 @@ class NodeLifecycleController(Controller):
 def _unready(now: str) -> Callable[[JSON], None]:
     def edit(pod: JSON) -> None:
         conditions = pod["status"].get("conditions") or []
-        ready = next((each for each in conditions if each["type"] == "Ready"), None)
+        ready = next((each for each in conditions if each.get("type") == "Ready"), None)
         if ready is not None and ready["status"] == "True":
             pod["status"]["conditions"] = set_condition(conditions, {**ready, "status": "False"}, now)
 

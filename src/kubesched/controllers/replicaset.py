@@ -125,7 +125,9 @@ class ReplicaSetController(Controller):
         now = self._context.access.now()
 
         def edit(obj: JSON) -> None:
-            conditions = [each for each in obj["status"].get("conditions") or [] if each["type"] != "ReplicaFailure"]
+            conditions = [
+                each for each in obj["status"].get("conditions") or [] if each.get("type") != "ReplicaFailure"
+            ]
             if failure is not None:
                 new = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": failure.message}
                 conditions = set_condition(obj["status"].get("conditions") or [], new, now)

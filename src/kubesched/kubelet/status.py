@@ -74,7 +74,7 @@ def gated(now: str) -> Edit:
 
 def _ready(pod: JSON, now: str) -> None:
     status = pod["status"]
-    values = {each["type"]: each["status"] for each in status.get("conditions") or []}
+    values = {each.get("type"): each.get("status") for each in status.get("conditions") or []}
     for gate in pod["spec"].get("readinessGates") or []:
         name = gate["conditionType"]
         if values.get(name) == "True":
@@ -147,7 +147,7 @@ def _conditions(status: JSON, now: str, reason: str = "", message: str = "", **v
 def order_conditions(pod: JSON) -> None:
     """Bring the conditions into the order in which a kubelet writes them."""
     status = pod["status"]
-    status["conditions"] = sorted(status.get("conditions") or [], key=lambda each: _ORDER.get(each["type"], 9))
+    status["conditions"] = sorted(status.get("conditions") or [], key=lambda each: _ORDER.get(each.get("type", ""), 9))
 
 
 def rejected(reason: str, message: str) -> Edit:

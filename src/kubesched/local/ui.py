@@ -64,7 +64,8 @@ class LocalUi:
         if self._process is not None and self._process.returncode is None:
             self._process.terminate()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._process.wait(), STOP_SECONDS)
+                async with asyncio.timeout(STOP_SECONDS):
+                    await self._process.wait()
         self._socket.close()
 
     def _wait_for_browser(self) -> None:

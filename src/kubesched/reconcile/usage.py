@@ -160,4 +160,4 @@ def _runs(pod: JSON) -> bool:
 
 def _is_ready(pod: JSON) -> bool:
     conditions = pod["status"].get("conditions") or ()
-    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+    return any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)

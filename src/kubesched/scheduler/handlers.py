@@ -172,7 +172,8 @@ class EventHandlers:
         """Handle a binding.
 
         If another scheduler has chosen a node other than the one that was kept for the pod, retry the pods that counted
-        it there. Upstream does not (kubernetes issue 134859), and they wait for five minutes.
+        it there. If the pod has lost a label while it was assumed, retry the pods that the label kept away. Upstream
+        does neither (kubernetes issue 134859), and they wait for five minutes.
         """
         assumed = self._cluster.pods.get(old.uid)
         nominated = self._cluster.nominations.node_of(old.uid)
@@ -180,12 +181,13 @@ class EventHandlers:
         self._assigned(new)
         if self._is_ours(old):
             self._unqueue(old)
-        if not kept or kept == new.node_name:
-            return
-        if assumed is None:
-            self._nomination_freed(on_node(old, kept))
-        else:
-            self._queue.assigned_pod_deleted(on_node(assumed.pod, kept))
+        if kept and kept != new.node_name:
+            if assumed is None:
+                self._nomination_freed(on_node(old, kept))
+            else:
+                self._queue.assigned_pod_deleted(on_node(assumed.pod, kept))
+        elif assumed is not None and not assumed.pod.labels.items() <= new.labels.items():
+            self._queue.assigned_pod_updated(on_node(assumed.pod, new.node_name), new)
 
     def _assigned_updated(self, old: api.Pod, new: api.Pod) -> None:
         started = self._shared.clock.monotonic()

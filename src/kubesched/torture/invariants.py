@@ -161,6 +161,7 @@ class StoreWatcher:
         self.nodes: dict[str, str] = {}
         self.everyone: set[str] = set()
         """UIDs of all pods that ever were."""
+        self.once_bound: set[str] = set()
         self.bound = 0
 
     def on_pod(self, event: StoreEvent, pod: JSON) -> None:
@@ -171,6 +172,7 @@ class StoreWatcher:
             self._report("bound twice", f"{event.record.key} moves from {before} to {node or 'nowhere'}")
         if node and not before:
             self.bound += 1
+            self.once_bound.add(uid)
         if event.change is ChangeType.DELETED:
             self.nodes.pop(uid, None)
         else:

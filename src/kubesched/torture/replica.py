@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from contextvars import Context
 from random import Random
 from typing import Any, cast
@@ -16,6 +16,7 @@ from kubesched.client.leader import ElectionSettings, LeaderElector
 from kubesched.config.types import KubeSchedulerConfiguration
 from kubesched.framework.extender import Extender
 from kubesched.framework.registry import Registry
+from kubesched.plugins.dynamic_resources.devices import Devices
 from kubesched.scheduler.build import build_scheduler
 from kubesched.scheduler.recorder import EventRecorder
 from kubesched.scheduler.scheduler import Scheduler
@@ -108,13 +109,20 @@ class Replica:
         """Whether the scheduler counts pods that are being deleted."""
         return self.scheduler is not None and bool(self.scheduler.cluster.terminating)
 
-    def counts_as_placed(self, undone: Container[str]) -> bool:
-        """Whether the scheduler assumes a pod on a node although a restored backup has undone its binding.
+    def relies_on_undone(self, pods: Container[str], claims: Mapping[str, int]) -> bool:
+        """Whether the scheduler counts on a write that a restored backup has undone: on the binding of one of these
+        pods, or on a claim in a newer version than this one.
 
-        So it is if the restore came before the watch had delivered the binding. Only a restart helps, as with
+        So it is if the restore came before the watch had delivered the write. Only a restart helps, as with
         kube-scheduler.
         """
-        return self.scheduler is not None and any(uid in undone for uid in self.scheduler.cluster.assumed)
+        if self.scheduler is None:
+            return False
+        cluster = self.scheduler.cluster
+        assumed = cluster.share(Devices).ledger._assumed
+        return any(uid in pods for uid in cluster.assumed) or any(
+            int(claim.metadata.resource_version) > claims.get(key, 0) for key, claim in assumed.items()
+        )
 
     def start(self) -> None:
         """Start a new process."""

@@ -225,11 +225,12 @@ class World:
         # such plugins nothing happens here: an event would hide that another one was missed.
         for key in self.keys(NODES) if self.mood.was_bad else ():
             self.edit(NODES, key, lambda obj: obj["metadata"].setdefault("labels", {}).update(calm="true"))
+        claims = {record.key: record.version for record in self.api.store.shelf(DEVICE_CLAIMS).records.values()}
         for replica in self.replicas:
             replica.faults.heal()
             if replica.process.state is ProcessState.FROZEN:
                 replica.process.thaw()
-            if replica.counts_as_placed(self._undone):
+            if replica.relies_on_undone(self._undone, claims):
                 replica.kill()
             replica.revive()
 
@@ -485,7 +486,8 @@ class World:
         self.embedded = self._embed()
         bound = {uid for uid, node in self.pods.nodes.items() if node}
         self._follow()
-        self._undone |= {uid for uid in bound if not self.pods.nodes.get(uid)}
+        returned = self.pods.once_bound & self.pods.nodes.keys()
+        self._undone |= {uid for uid in bound | returned if not self.pods.nodes.get(uid)}
         await asyncio.sleep(seconds)
         self.server.client = DirectClient(self.api)
         self.embedded.start()

@@ -72,9 +72,11 @@ class Broadcaster:
         """The events of a page; comments now and then, so that a lost connection is noticed."""
         while True:
             try:
-                yield await asyncio.wait_for(events.get(), KEEP_ALIVE)
+                async with asyncio.timeout(KEEP_ALIVE):
+                    event = await events.get()
             except TimeoutError:
-                yield b": still here\n\n"
+                event = b": still here\n\n"
+            yield event
 
     def current(self) -> NodeFrame:
         """The nodes as they are now, for a page that reads everything. Other pages get the difference."""

@@ -95,8 +95,17 @@ def prepare_create(resource: ApiResource, obj: JSON) -> None:
             _prepare_pod(obj)
     elif resource.has("status") and not resource.custom:
         obj.setdefault("status", {})
+    complete_conditions(resource, obj)
     if storage in _WITH_GENERATION or resource.custom:
         obj["metadata"]["generation"] = 1
+
+
+def complete_conditions(resource: ApiResource, obj: JSON) -> None:
+    """Give every condition a type and a status, if only empty ones, as upstream's encoding does. Readers rely on it."""
+    conditions = () if resource.custom else (obj.get("status") or {}).get("conditions") or ()
+    for each in conditions:
+        each.setdefault("type", "")
+        each.setdefault("status", "")
 
 
 def _prepare_pod(pod: JSON) -> None:
@@ -140,6 +149,7 @@ def prepare_update(resource: ApiResource, old: JSON, new: JSON) -> None:
 
 def prepare_status_update(resource: ApiResource, old: JSON, new: JSON) -> None:
     """A write to the status keeps everything else."""
+    complete_conditions(resource, new)
     for part in (set(old) | set(new)) - {"status", "metadata", "apiVersion", "kind"}:
         _keep(old, new, part)
     before, after = old["metadata"], new["metadata"]
@@ -193,8 +203,9 @@ def prepare_finalize(_resource: ApiResource, old: JSON, new: JSON) -> None:
     _keep(old, new, "status")
 
 
-def prepare_approval(_resource: ApiResource, old: JSON, new: JSON) -> None:
+def prepare_approval(resource: ApiResource, old: JSON, new: JSON) -> None:
     """A decision about a certificate changes only the conditions."""
+    complete_conditions(resource, new)
     status = new.get("status") or {}
     for part in (set(old) | set(new)) - {"metadata", "apiVersion", "kind"}:
         _keep(old, new, part)

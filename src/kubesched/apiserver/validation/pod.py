@@ -333,3 +333,16 @@ def _without_image(container: Any) -> Any:
     copied = copy.copy(container)
     copied.pop("image", None)
     return copied
+
+
+def _check_status(_old: JSON, new: JSON, problems: Problems) -> None:
+    for index, condition in enumerate((new.get("status") or {}).get("conditions") or []):
+        path = f"status.conditions[{index}]"
+        generation = condition.get("observedGeneration") or 0
+        if generation < 0:
+            problems.invalid(f"{path}.observedGeneration", generation, "must be a non-negative integer")
+        for error in label_key_errors(condition.get("type") or ""):
+            problems.invalid(f"{path}.Type", condition.get("type") or "", error)
+
+
+STATUS: dict[str, Callable[[JSON, JSON, Problems], None]] = {"/pods": _check_status}

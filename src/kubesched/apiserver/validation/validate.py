@@ -172,4 +172,4 @@ _UPDATE: dict[str, Callable[[JSON, JSON, Problems], None]] = {
     **validation_pod_groups.COMPARISONS,
 }
 
-_STATUS = {**validation_device_claims.STATUS, **validation_pod_groups.STATUS}
+_STATUS = {**validation_device_claims.STATUS, **validation_pod.STATUS, **validation_pod_groups.STATUS}

@@ -81,7 +81,8 @@ class PodTracker:
                 raise PodsTimeoutError(f"{done} of {count} pods in namespace {namespace} {stage} after {seconds:.0f} s")
             self._changed.clear()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), 1.0)
+                async with asyncio.timeout(1.0):
+                    await self._changed.wait()
             await asyncio.sleep(CHECK_SECONDS)
 
     def _done(self, namespace: str, selector: Mapping[str, str], attempted: bool) -> int:

@@ -98,8 +98,10 @@ class ClaimBinder:
                 written = True
             user = _reference(pod) if special else cycle.consumers[index]
             newest = self._ledger.newer(claim) or claim
-            claim = await self._retried(newest, lambda newest: self._write(newest, allocation, pod, user), say)
-            self._ledger.settle(claim.key, user.uid)
+            with self._ledger.reserving(claim.key, user.uid) as doubtful:
+                claim = await self._retried(
+                    newest, lambda newest: self._write(newest, allocation, pod, user, doubtful=doubtful), say
+                )
             written = True
         finally:
             known = written and await self._assume(claim, special=special)
@@ -132,7 +134,10 @@ class ClaimBinder:
         allocation: dra.AllocationResult | None,
         pod: api.Pod,
         user: dra.ResourceClaimConsumerReference,
+        *,
+        doubtful: bool,
     ) -> dra.ResourceClaim:
+        """Write an allocation and a reservation. If it is `doubtful`, its removal may be under way."""
         if claim.metadata.deletion_timestamp is not None:
             raise ClaimBindingError(f"claim {claim.key} got deleted in the meantime")
         known = claim.status.allocation
@@ -149,6 +154,10 @@ class ClaimBinder:
                 what = f"add finalizer to claim {claim.key}"
                 claim = await _said(what, self._patch(claim, {"metadata": {"finalizers": finalizers}}))
         others = [each for each in claim.status.reserved_for if each.uid != user.uid]
+        if doubtful and len(others) < len(claim.status.reserved_for):
+            # The removal fails once the claim has a new version. To write what is there already would not give it one.
+            what = f"renew reservation of claim {claim.key}"
+            claim = await _said(what, self._patch(claim, {"status": {"reservedFor": _json(others) or None}}, "status"))
         status: dict[str, object] = {"reservedFor": [_json(each) for each in (*others, user)]}
         recorded = allocation if allocation is not None else claim.status.allocation
         if self._conditions:

@@ -6,7 +6,8 @@ devices, so it counts as if it were recorded.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from kubesched.api import devices as dra
@@ -110,8 +111,9 @@ class Ledger:
         stored = self._cluster.get(api.ResourceClaim, claim.key)
         if stored is None or stored.uid != claim.uid:
             return False
-        self._assumed[claim.key] = claim
-        self._record(claim.key)
+        if self.newer(claim) is None:  # answers may arrive in another order than their writes took effect
+            self._assumed[claim.key] = claim
+            self._record(claim.key)
         return True
 
     def newer(self, claim: dra.ResourceClaim) -> dra.ResourceClaim | None:
@@ -135,8 +137,24 @@ class Ledger:
         """Whether the reservation may be gone, or about to go, whatever the claim says."""
         return user in self._released.get(key, ())
 
+    @contextmanager
+    def reserving(self, key: str, user: str) -> Iterator[bool]:
+        """A context in which a reservation is written. Its value is whether it was being removed.
+
+        A removal that has not been sent yet is off from now on: it could follow the new reservation. One that has been
+        sent may still arrive, as long as the reservation is not written.
+        """
+        doubtful = self.is_released(key, user)
+        self.settle(key, user)
+        try:
+            yield doubtful
+        except BaseException:
+            if doubtful:
+                self.release(key, user)
+            raise
+
     def settle(self, key: str, user: str) -> None:
-        """The API server has removed the reservation, or made it anew."""
+        """The API server has removed the reservation, or it is made anew."""
         users = self._released.get(key, set())
         users.discard(user)
         if not users:
