@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
+import weakref
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -101,6 +103,26 @@ async def test_a_body_that_breaks_off() -> None:
         assert found == b"one\ntwo"
         with pytest.raises(BrokenConnection, match="ended early"):
             await anext(chunks)
+
+
+async def broken_off(port: int) -> weakref.ref[ResponseStream]:
+    """A stream that has ended with an error."""
+    async with opened(port) as it:
+        with suppress(BrokenConnection):
+            await it.read()
+    await asyncio.sleep(0)
+    return weakref.ref(it)
+
+
+async def test_a_stream_that_broke_off_leaves_nothing_behind() -> None:
+    """Its connection has large buffers, and a scheduler collects garbage rarely."""
+    gc.disable()
+    try:
+        async with answering(CHUNKED + chunk(b"one\n") + b"99\r\ntwo") as port:
+            found = await broken_off(port)
+        assert found() is None
+    finally:
+        gc.enable()
 
 
 async def test_a_server_that_says_nothing() -> None:

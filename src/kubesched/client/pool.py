@@ -297,6 +297,7 @@ class _Connection(asyncio.Protocol):
                 message = "the response ended early" if self._reader.in_body else "the connection broke"
                 self._pool.broken(exchange, BrokenConnection(message))
         self._exchange = None
+        self.transport = None  # its buffers, a quarter of a megabyte, must not wait for a garbage collection
         self._pool.lost(self)
 
 

@@ -53,7 +53,7 @@ class ResponseStream(asyncio.Protocol):
             raise cannot_connect(problem) from None
         while not self.status:
             if self._problem is not None:
-                raise self._problem
+                raise self._take_problem()
             await self._wait()
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
@@ -65,7 +65,7 @@ class ResponseStream(asyncio.Protocol):
                 self._resume()
                 yield data
             elif self._problem is not None:
-                raise self._problem
+                raise self._take_problem()
             elif self._ended:
                 return
             else:
@@ -126,9 +126,16 @@ class ResponseStream(asyncio.Protocol):
         self._forget()
 
     def _forget(self) -> None:
-        """The connection is closed."""
+        """The connection is closed. Its buffers, a quarter of a megabyte, must not wait for a garbage collection."""
         self._closed.set()
         self._open_streams.discard(self)
+        self._transport = None
+
+    def _take_problem(self) -> Exception:
+        """The error to raise. To keep it would keep the stream too: its traceback has frames that refer to the stream."""
+        problem, self._problem, self._ended = self._problem, None, True
+        assert problem is not None
+        return problem
 
     def _put(self, data: bytes) -> None:
         if not data:
