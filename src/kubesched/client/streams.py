@@ -132,7 +132,7 @@ class ResponseStream(asyncio.Protocol):
         self._transport = None
 
     def _take_problem(self) -> Exception:
-        """The error to raise. To keep it would keep the stream too: its traceback has frames that refer to the stream."""
+        """The error to raise. To keep it would keep the stream too: frames of its traceback refer to the stream."""
         problem, self._problem, self._ended = self._problem, None, True
         assert problem is not None
         return problem

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from http.client import HTTPException
 from random import Random
 from typing import Any
 
@@ -26,7 +27,7 @@ SETS = {f"{pool}-{number}": pool for pool in (SHARED, STEADY) for number in rang
 MOST_REPLICAS = 20
 REPLICA_SETS = "/apis/apps/v1/namespaces/default/replicasets"
 AWAY = {"key": "example.com/away", "effect": "NoSchedule"}
-BUSY = (OSError, RefusedError, ValueError)
+BUSY = (OSError, HTTPException, RefusedError, ValueError)
 """What an API server does that is killed, starts, or waits for etcd."""
 
 
@@ -64,6 +65,10 @@ class Driver:
     def start(self) -> None:
         """Begin."""
         self._thread.start()
+
+    @property
+    def is_running(self) -> bool:
+        return self._thread.is_alive()
 
     def stop(self) -> None:
         """End after the current step."""

@@ -61,6 +61,7 @@ class Soak:
         self._driver.start()
         try:
             while (passed := time.monotonic() - began) < seconds:
+                assert self._driver.is_running, "the driver has failed"
                 faults.next()
                 self._revive()
                 self._look_at_memory(passed)
