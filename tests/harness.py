@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from random import Random
 from typing import Any, TypeVar
 
 import numpy as np
 
 from kubesched.api import objects as api
+from kubesched.base.features import Features
 from kubesched.cluster.state import ClusterState
 from kubesched.cluster.view import Nodes
 from kubesched.config.load import load
-from kubesched.config.types import API_VERSION, KIND
+from kubesched.config.types import API_VERSION, KIND, KubeSchedulerConfiguration
 from kubesched.engine.decision import Decision
 from kubesched.engine.engine import Engine
 from kubesched.engine.profiles import build_engines
@@ -166,14 +168,24 @@ def default_engine(
     registry = in_tree_registry()
     for plugin in extra:
         registry.add(plugin)
-    only: dict[str, Any] = {"plugins": {"multiPoint": {"enabled": [{"name": plugin.name} for plugin in extra]}}}
-    only |= config or {}
-    tree: dict[str, object] = {"apiVersion": API_VERSION, "kind": KIND, "profiles": [only]}
-    loaded = load(tree, points=registry.points, features=cluster.features).config
+    loaded = _loaded(extra, cluster.features) if config is None else _load(extra, cluster.features, config)
     if random is None:
         choose = choose or first_by_name(cluster)
     engines = build_engines(loaded, registry, cluster, random or Random(0), choose=choose)
     return next(iter(engines.values()))
+
+
+def _load(extra: Sequence[type[Plugin]], features: Features, config: Mapping[str, Any]) -> KubeSchedulerConfiguration:
+    points = {**in_tree_registry().points, **{plugin.name: points_of(plugin) for plugin in extra}}
+    only = {"plugins": {"multiPoint": {"enabled": [{"name": plugin.name} for plugin in extra]}}, **config}
+    tree: dict[str, object] = {"apiVersion": API_VERSION, "kind": KIND, "profiles": [only]}
+    return load(tree, points=points, features=features).config
+
+
+@cache
+def _loaded(extra: Sequence[type[Plugin]], features: Features) -> KubeSchedulerConfiguration:
+    """Thousands of examples have the same configuration."""
+    return _load(extra, features, {})
 
 
 def schedule(engine: Engine, pod: api.Pod, *, record: bool = True) -> Decision:

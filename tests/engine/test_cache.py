@@ -239,9 +239,9 @@ class CacheMachine(RuleBasedStateMachine):
 
     @invariant()
     def a_fresh_engine_agrees(self) -> None:
+        fresh = default_engine(self.cluster, *self.plugins)
         for template in self.known:
             asked = pod("asked", **TEMPLATES[template])
-            fresh = default_engine(self.cluster, *self.plugins)
             ours = summary(schedule(self.engine, asked), self.cluster)
             assert ours["outcome"] is not Outcome.ERROR or ours["message"] == NO_NODES, ours["message"]
             assert ours == summary(schedule(fresh, asked), self.cluster), template

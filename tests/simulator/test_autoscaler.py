@@ -71,7 +71,7 @@ def test_maximum_and_minimum(tmp_path: Path) -> None:
 def test_nodes_that_go_by_themselves_are_replaced(tmp_path: Path, how: str) -> None:
     """Their pods are created again by their controllers, on nodes that are ordered for them; the same seed, the same
     times."""
-    path = scenario(tmp_path, f"{{name: g, cpu: 8, maximum: 5, boot: 10s, {how}: 1h}}", "24h")
+    path = scenario(tmp_path, f"{{name: g, cpu: 8, maximum: 5, boot: 10s, {how}: 20m}}", "8h")
     report, _ = result(path)
     went = [each.time for each in report.timeline if each.kind == "Node" and each.what == "deleted"]
     assert 8 < len(went) < 60
