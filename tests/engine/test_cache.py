@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -159,6 +160,48 @@ def test_pods_that_differ_in_labels_share_answers() -> None:
         for number in range(3):
             schedule(engine, pod(f"web-{number}", cpu="1", labels={"pod": f"web-{number}"}))
         assert len(engine.filtering._cached_classes) == calls
+
+
+def test_pods_of_different_sizes_share_answers() -> None:
+    """What plugins return that do not read requests is asked for once, and decisions are those of a new engine."""
+    chance = Random(1)
+    kinds = ({}, TEMPLATES["on ssd"], TEMPLATES["prefers ssd"], TEMPLATES["image"], TEMPLATES["port"])
+    made = cluster(
+        *(
+            node(
+                f"n{number}",
+                cpu=chance.choice(["4", "8"]),
+                labels={"disk": chance.choice(["ssd", "hdd"])},
+                taints=chance.choice([[], ["x:NoSchedule"], ["y:PreferNoSchedule"]]),
+                images={"web:1": 500 * 2**20} if number % 3 else {},
+            )
+            for number in range(12)
+        )
+    )
+    engine = default_engine(made)
+    for number in range(60):
+        if number % 20 == 19:
+            made.set(node(f"n{number % 12}", cpu="8", labels={"disk": "ssd"}, unschedulable=number == 39))
+        spec = dict(chance.choice(kinds))
+        size = chance.choice([None, f"{chance.randrange(50, 900)}m"])
+        pending = pod(f"p{number}", **spec | ({} if size is None else {"cpu": size, "memory": "10Mi"}))
+        mine, theirs = (
+            summary(each.schedule(made.classes.info(pending), record=True), made)
+            for each in (engine, default_engine(made))
+        )
+        assert {**mine, "node": ""} == {**theirs, "node": ""}
+        made.assume(made.classes.info(pending), mine["node"])
+    assert len(engine.filtering._shapes) <= len(kinds) < len(engine.filtering._cached_classes)
+
+
+def test_pods_with_extended_resources_share_nothing() -> None:
+    """Devices may stand behind extended resources, and then more plugins read requests."""
+    made = cluster(node("n1", resources={"example.com/gpu": 2}), node("n2"))
+    engine = default_engine(made)
+    for count in (1, 2):
+        decision = engine.schedule(made.classes.info(pod(f"p{count}", requests={"example.com/gpu": count})))
+        assert decision.node == "n1"
+    assert not len(engine.filtering._shapes)
 
 
 class CacheMachine(RuleBasedStateMachine):

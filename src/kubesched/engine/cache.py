@@ -6,7 +6,7 @@ node has changed, otherwise for those whose pods have changed. Usually that is t
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 from weakref import ref
 
@@ -17,6 +17,7 @@ from kubesched.cluster.pods import PodClass
 from kubesched.cluster.table import Ints, Mask
 from kubesched.cluster.view import Nodes
 from kubesched.engine.nominated import BesideNominated
+from kubesched.engine.shared_answers import Shapes, SharedAnswers, derived_by, shape
 from kubesched.framework.adapters import FilterPlugin, ScorePlugin
 from kubesched.framework.plugin import MAX_NODE_SCORE, MIN_NODE_SCORE, Codes, Reads, Verdicts
 from kubesched.framework.record import CycleRecord
@@ -66,8 +67,11 @@ class _State(CycleState):
 class CachedAnswers:
     """A profile's cached answers for one pod class."""
 
-    def __init__(self, framework: Framework, pod_class: PodClass) -> None:
+    def __init__(self, framework: Framework, pod_class: PodClass, shapes: Shapes | None = None) -> None:
+        """With `shapes`, answers that do not depend on requests are shared by the classes of a shape."""
         self._framework = framework
+        self._shapes = shapes if framework.caches_only_built_in else None
+        self._shared: SharedAnswers | None = None
         self._table = framework.cluster.nodes
         self._node_version = -1
         self._position = -1
@@ -140,36 +144,86 @@ class CachedAnswers:
             self._rebuild(pod)
 
     def _rebuild(self, pod: api.Pod) -> None:
-        framework, table = self._framework, self._table
-        nodes = Nodes(table)
-        state = self.state = _State(self.state.pod_class, self.state.record)
-        once = {id(p) for p in framework.plugins if framework.is_asked_once(p, state.pod_class)}
-        self.asked_pre_filters = [p for p in framework.pre_filter if id(p) not in once]
-        self.asked_pre_scores = [p for p in framework.pre_score if id(p) not in once]
-        self.answers, self._written = {}, {}
-        for plugin in framework.pre_filter:
-            if id(plugin) in once:
-                before = list(state.keys())
-                self.answers[plugin.name] = framework.ask_pre_filter(plugin, state, pod, nodes)
-                if len(state.keys()) != len(before):
-                    self._written[plugin.name] = set(state.keys()).difference(before)
-        skipped = {name for name, answer in self.answers.items() if getattr(answer, "is_skip", False)}
-        decided = any(answer is not None and name not in skipped for name, answer in self.answers.items())
-        self.skipped_filters = None if decided else frozenset(skipped)
-        asked = (
-            CachedFilter(f, table.size, framework.ask_filter(f, state, pod, nodes))
-            for f in framework.filters
-            if f.reads.is_cacheable and f.name not in skipped
-        )
-        # A plugin that rejects no node, and reads only nodes, is not needed until a node changes.
-        self.filters = [f for f in asked if f.status_of is not None or f.plugin.reads is Reads.PODS]
-        self.mask = table.valid[: table.size].copy()
-        for cached in self.filters:
-            self.mask &= cached.codes == 0
+        table = self._table
+        self.state = _State(self.state.pod_class, self.state.record)
+        key = None if self._shapes is None else shape(self.state.pod_class)
+        found = None if key is None or self._shapes is None else self._shapes.get(key)
+        if found is not None and found.is_current(table.node_version, table.size):
+            self._take_over(found, pod)
+        else:
+            found = self._ask_all(pod)
+            if key is not None and self._shapes is not None:
+                self._shapes[key] = found
+        self._shared = None if key is None else found
         self._moving_filters = [f for f in self.filters if f.plugin.reads is Reads.PODS]
         self._moving_scores = []
         self._scored = False
         self._node_version = table.node_version
+
+    def _ask_all(self, pod: api.Pod) -> SharedAnswers:
+        """Call every plugin; returns what does not depend on requests."""
+        framework, table, state = self._framework, self._table, self.state
+        once = {id(p) for p in framework.plugins if framework.is_asked_once(p, state.pod_class)}
+        self.asked_pre_filters = [p for p in framework.pre_filter if id(p) not in once]
+        self.asked_pre_scores = [p for p in framework.pre_score if id(p) not in once]
+        self.answers, self._written = {}, {}
+        nodes = Nodes(table)
+        skipped = self._ask_pre_filters((p for p in framework.pre_filter if id(p) in once), pod, nodes)
+        asked = (
+            CachedFilter(f, table.size, framework.ask_filter(f, state, pod, nodes))
+            for f in framework.cacheable_filters
+            if f.name not in skipped
+        )
+        # A plugin that rejects no node, and reads only nodes, is not needed until a node changes.
+        self.filters = [f for f in asked if f.status_of is not None or f.plugin.reads is Reads.PODS]
+        lasting = [f for f in self.filters if f.plugin.reads is Reads.NODE]
+        shared = SharedAnswers(
+            table.node_version,
+            _passing(table.valid[: table.size], lasting),
+            {f.plugin.name: f for f in lasting},
+            state,
+        )
+        shared.answers, shared.written = self.answers, self._written
+        shared.asked_pre_filters, shared.asked_pre_scores = self.asked_pre_filters, self.asked_pre_scores
+        shared.memo = self._derived_from_spec()
+        self.mask = _passing(shared.mask, (f for f in self.filters if f.plugin.reads is Reads.PODS))
+        return shared
+
+    def _take_over(self, shared: SharedAnswers, pod: api.Pod) -> None:
+        """Use what another class has, and call the plugins that read pods on nodes."""
+        framework, table, state = self._framework, self._table, self.state
+        state.adopt(shared.state)
+        state.skip_score |= shared.state.skip_score
+        state.pod_class.memo.update(shared.memo)
+        self.asked_pre_filters, self.asked_pre_scores = shared.asked_pre_filters, shared.asked_pre_scores
+        self.answers, self._written = dict(shared.answers), dict(shared.written)
+        nodes = Nodes(table)
+        skipped = self._ask_pre_filters((p for p in framework.pre_filter if p.reads is Reads.PODS), pod, nodes)
+        moving = {
+            f.name: CachedFilter(f, table.size, framework.ask_filter(f, state, pod, nodes))
+            for f in framework.cacheable_filters
+            if f.reads is Reads.PODS and f.name not in skipped
+        }
+        known = shared.filters | moving
+        self.filters = [known[f.name] for f in framework.cacheable_filters if f.name in known]
+        self.mask = _passing(shared.mask, moving.values())
+
+    def _ask_pre_filters(self, plugins: Iterable[Any], pod: api.Pod, nodes: Nodes) -> set[str]:
+        """Call PreFilter of some plugins; returns those, of all, that skip Filter."""
+        state = self.state
+        for plugin in plugins:
+            before = list(state.keys())
+            self.answers[plugin.name] = self._framework.ask_pre_filter(plugin, state, pod, nodes)
+            if len(state.keys()) != len(before):
+                self._written[plugin.name] = set(state.keys()).difference(before)
+        skipped = {name for name, answer in self.answers.items() if getattr(answer, "is_skip", False)}
+        decided = any(answer is not None and name not in skipped for name, answer in self.answers.items())
+        self.skipped_filters = None if decided else frozenset(skipped)
+        return skipped
+
+    def _derived_from_spec(self) -> dict[Hashable, object]:
+        """What plugins that do not read requests have derived from the pod."""
+        return derived_by({p for p in self._framework.plugins if p.reads is Reads.NODE}, self.state.pod_class.memo)
 
     def score(self, pod: api.Pod, record: CycleRecord) -> None:
         """Compute the scores when they are first needed: a pod with one feasible node needs none."""
@@ -182,32 +236,53 @@ class CachedAnswers:
             self._scored = True
 
     def _rebuild_scores(self, pod: api.Pod, nodes: Nodes, state: CycleState) -> None:
-        framework, table = self._framework, self._table
-        self.skipped = frozenset(state.skip_score).union(
-            p.name
-            for p in framework.pre_score
-            if p not in self.asked_pre_scores and not framework.ask_pre_score(p, state, pod, nodes)
-        )
+        framework, table, shared = self._framework, self._table, self._shared
+        known: Mapping[str, CachedScore] = {}
+        if shared is None or shared.scores is None:
+            asked = [p for p in framework.pre_score if p not in self.asked_pre_scores]
+            skipped = frozenset(state.skip_score)
+        else:
+            known, skipped = shared.scores, shared.skipped_scores
+            asked = [p for p in framework.pre_score if p.reads is Reads.PODS]
+            state.adopt(shared.state)
+            state.pod_class.memo.update(shared.memo)
+        self.skipped = skipped.union(p.name for p in asked if not framework.ask_pre_score(p, state, pod, nodes))
         self.scores = [
-            CachedScore(s, framework.ask_score(s, state, pod, nodes))
-            for s in framework.scores
-            if s.reads.is_cacheable and s.name not in self.skipped
+            known.get(s.name) or CachedScore(s, framework.ask_score(s, state, pod, nodes))
+            for s in framework.cacheable_scores
+            if s.name not in self.skipped
         ]
         self._moving_scores = [s for s in self.scores if s.plugin.reads is Reads.PODS]
         for cached in self._moving_scores:
             if isinstance(cached.raw, int):  # the same everywhere now, but that may change
                 cached.raw = np.full(table.size, cached.raw, dtype=np.int64)
-        plain = [s for s in self.scores if s.plugin.normalize is None]
-        self.suspects = [s for s in plain if not _in_range(s.raw)]
-        self._static = np.zeros(table.size, dtype=np.int64)
-        for cached in plain:
-            if cached not in self._moving_scores:
-                self._static += cached.raw * cached.plugin.weight
+        if shared is None or shared.scores is None:
+            self._sum_lasting_scores()
+        else:
+            self._static, self.suspects = shared.static, list(shared.suspects)
         self.base = self._static.copy()
         for cached in self._moving_scores:
             if cached.plugin.normalize is None:
                 self.base += cached.raw if cached.plugin.weight == 1 else cached.raw * cached.plugin.weight
+                if not _in_range(cached.raw):
+                    self._suspect(cached)
         self.ranked = np.where(self.mask, self.base, -1)
+
+    def _sum_lasting_scores(self) -> None:
+        """Add up the scores that depend on nodes only, and share them."""
+        lasting = [s for s in self.scores if s.plugin.reads is not Reads.PODS]
+        plain = [s for s in lasting if s.plugin.normalize is None]
+        self.suspects = [s for s in plain if not _in_range(s.raw)]
+        self._static = np.zeros(self._table.size, dtype=np.int64)
+        for cached in plain:
+            self._static += cached.raw * cached.plugin.weight
+        shared = self._shared
+        if shared is not None:
+            moving = {p.name for p in self._framework.pre_score if p.reads is Reads.PODS}
+            shared.scores = {s.plugin.name: s for s in lasting}
+            shared.skipped_scores = self.skipped - moving
+            shared.static, shared.suspects = self._static, tuple(self.suspects)
+            shared.state, shared.memo = self.state, self._derived_from_spec()
 
     def _update_row(self, pod: api.Pod, row: int) -> None:
         nodes = Nodes(self._table, slice(row, row + 1))
@@ -259,6 +334,15 @@ class CachedAnswers:
     def _suspect(self, scored: CachedScore) -> None:
         if scored not in self.suspects:
             self.suspects.append(scored)
+
+
+def _passing(mask: Mask, filters: Iterable[CachedFilter]) -> Mask:
+    """The rows of a mask that pass some Filters, as a new mask."""
+    passing = mask.copy()
+    for cached in filters:
+        if cached.status_of is not None:
+            passing &= cached.codes == 0
+    return passing
 
 
 def _in_range(scores: Ints | int) -> bool:

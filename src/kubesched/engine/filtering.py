@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
-from weakref import ref
+from weakref import WeakValueDictionary, ref
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from kubesched.engine.cache import CachedAnswers
 from kubesched.engine.decision import Decision
 from kubesched.engine.nominated import NominatedRows
 from kubesched.engine.search import PartialFilter, search
+from kubesched.engine.shared_answers import Shapes
 from kubesched.framework.adapters import FilterPlugin
 from kubesched.framework.diagnosis import Diagnosis
 from kubesched.framework.plugin import Verdicts
@@ -68,6 +69,7 @@ class Filtering:
         self._next_start = 0
         self._cached_classes: OrderedDict[ref[PodClass], None] = OrderedDict()
         """Classes with cached answers, the least recently used first. The answers are in the class and go with it."""
+        self._shapes: Shapes = WeakValueDictionary()
         self._lifted = [f for f in framework.filters if f.lifted]
         self._order = {f.name: index for index, f in enumerate(framework.filters)}
         self._cluster_filters = [f for f in framework.filters if not f.reads.is_cacheable and not f.lifted]
@@ -147,7 +149,7 @@ class Filtering:
     def _cached(self, decision: Decision) -> CachedAnswers:
         """The cached answers for the pod, up to date."""
         pod_class = self._framework.cache_class(decision.info.pod_class)
-        cached = pod_class.remember(self, lambda: CachedAnswers(self._framework, pod_class))
+        cached = pod_class.remember(self, lambda: CachedAnswers(self._framework, pod_class, self._shapes))
         recency = self._cached_classes
         if (used := ref(pod_class)) in recency:
             recency.move_to_end(used)

@@ -99,16 +99,20 @@ class Framework:
         self.plugins: Sequence[Plugin] = list({id(each): each for some in points.values() for each in some}.values())
         """Every plugin of the profile once."""
         self.what_if = WhatIf(self)
-        self._labels_do_not_matter = all(
+        self.caches_only_built_in = all(
             is_built_in(type(plugin))
             for plugin in self.plugins
             if plugin.reads.is_cacheable or type(plugin).ignores is not Plugin.ignores
         )
+        """Whether cached answers are all from our own plugins: those read only specs, and those that read only nodes
+        do not read requests."""
+        self.cacheable_filters = [each for each in self.filters if each.reads.is_cacheable]
+        self.cacheable_scores = [each for each in self.scores if each.reads.is_cacheable]
 
     def cache_class(self, pod_class: PodClass) -> PodClass:
-        """The class that cached answers are valid for. If they are all from our own plugins, which read only specs,
-        pods that differ in labels share them."""
-        return pod_class.without_labels if self._labels_do_not_matter else pod_class
+        """The class that cached answers are valid for. Where labels do not matter, pods that differ in them share the
+        answers."""
+        return pod_class.without_labels if self.caches_only_built_in else pod_class
 
     @property
     def preemption(self) -> PreemptionPlugin | None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from kubesched.api import objects as api
 from kubesched.api.quantity import milli_of, value_of
@@ -28,6 +29,12 @@ from kubesched.framework.signatures import Signature
 from kubesched.framework.status import Status, unschedulable
 from kubesched.plugins.device_classes import DeviceClassResolver, may_be_devices
 from kubesched.plugins.dynamic_resources.devices import Devices
+
+Floats = npt.NDArray[np.float64]
+
+EXACT = 1 << 46
+"""Whole quotients of a hundredfold by amounts up to this are exact in doubles: dividend and divisor together are less
+than 2^53, so that no quotient is rounded up to the next whole number."""
 
 
 def only_row(nodes: Nodes) -> int | None:
@@ -87,6 +94,43 @@ class ScoredRequests:
                 if totals is not None:
                     _count_devices(offered[index], used[index], *totals.of(rows))
         return offered, used
+
+
+class AmountsAsDoubles:
+    """Allocatable and used amounts of all nodes as doubles, a row per resource. They are cached and updated for the
+    nodes whose pods have changed: converting them for every pod takes longer than computing its scores."""
+
+    def __init__(self, table: NodeTable) -> None:
+        self._table = table
+        self._basis: tuple[int, int, int, int] | None = None
+        self._position = 0
+        self._exact = False
+        self.offered: Floats = np.zeros((0, 0))
+        self.used: Floats = self.offered
+        self.changed: slice | Ints | None = None
+        """The columns of `used` that the last update has changed; None for all."""
+
+    def update(self, wanted: ScoredRequests, nodes: Nodes) -> bool:
+        """Bring the amounts of the wanted resources up to date. Returns whether they can be used: only for all nodes at
+        once, if each of them has all these resources, and if doubles are exact."""
+        table, rows, block = nodes.table, nodes.rows, wanted.block
+        is_whole = table is self._table and isinstance(rows, slice) and rows == slice(0, table.size)
+        if not is_whole or block is None or wanted.may_overflow(table):
+            return False
+        basis = (table.node_version, table.size, block.start, block.stop)
+        changed = table.changed_since(self._position) if basis == self._basis else None
+        self._basis, self._position = basis, table.log_end
+        if changed is None or len(changed) > table.size // 4:
+            self.offered = table.allocatable[block, : table.size].astype(np.float64)
+            self.used = table.used[block, : table.size].astype(np.float64)
+            self.offered[:, ~table.valid[: table.size]] = 1  # what is computed for rows without a node is ignored
+            self._exact = bool(self.offered.min(initial=1) > 0 and self.offered.max(initial=0) <= EXACT)
+            self.changed = None
+        else:
+            at = sorted(set(changed))
+            self.changed = slice(at[0], at[0] + 1) if len(at) == 1 else np.array(at, dtype=np.int64)
+            self.used[:, self.changed] = table.used[block, self.changed]
+        return self._exact
 
 
 def _count_devices(offered: Ints, used: Ints, there: Ints, allocated: Ints) -> None:

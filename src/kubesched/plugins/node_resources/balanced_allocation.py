@@ -20,10 +20,15 @@ from kubesched.framework.signatures import Signature
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import SKIP, Status
 from kubesched.plugins.device_classes import DeviceClassResolver
-from kubesched.plugins.node_resources.amounts import ScoredRequests, scored_devices, scored_requests, signed_requests
+from kubesched.plugins.node_resources.amounts import (
+    AmountsAsDoubles,
+    Floats,
+    ScoredRequests,
+    scored_devices,
+    scored_requests,
+    signed_requests,
+)
 from kubesched.plugins.node_resources.strategies import in_range
-
-Floats = npt.NDArray[np.float64]
 
 _HALF = MAX_NODE_SCORE // 2
 _LOWEST = -(2.0**53)
@@ -42,9 +47,8 @@ class NodeResourcesBalancedAllocation(Plugin):
         self._devices = scored_devices(handle, args.resources)
         if self._devices is not None:
             self.reads = Reads.ROW  # type: ignore[misc]  # scores change with claims, not only with pods
-        self._basis: tuple[int, int, bytes] | None = None
-        self._position = 0
-        self._balances: Ints = np.zeros(0, dtype=np.int64)
+        self._as_doubles = AmountsAsDoubles(handle.cluster.nodes)
+        self._balances: Floats = np.zeros(0)
 
     def sign(self, pod: api.Pod) -> Signature | Status:
         return signed_requests(pod, self.handle.features, self.handle.cluster.share(DeviceClassResolver))
@@ -60,34 +64,31 @@ class NodeResourcesBalancedAllocation(Plugin):
         if one is not None and len(one[0]) == 2 and all(one[0]):
             requested = [used + amount for used, amount in zip(one[1], wanted.amount_list, strict=True)]
             return _HALF + (_HALF + _balance_of_two(requested, one[0]) - _balance_of_two(one[1], one[0])) // 2
+        if self._devices is None and self._as_doubles.update(wanted, nodes):
+            return self._in_doubles(wanted)
         offered, used = wanted.of(nodes, self._devices)
-        if not wanted.may_overflow(nodes.table):
-            score = _balance(used + wanted.amounts, offered).astype(np.int64)
-            score -= self._before(wanted, nodes, offered, used)
-            score += _HALF
-            score //= 2
-            score += _HALF
-            return score
         before, after = _balance(used, offered), _balance(used + wanted.amounts, offered)
+        if not wanted.may_overflow(nodes.table):
+            return _HALF + (_HALF + after.astype(np.int64) - before.astype(np.int64)) // 2
         change = _HALF + _limited(after) - _limited(before)
         return in_range(_HALF + (change + (change < 0)) // 2)
 
-    def _before(self, wanted: ScoredRequests, nodes: Nodes, offered: Ints, used: Ints) -> Ints:
-        """The balance without the pod, in whole numbers. For all nodes it is kept and updated, since it is the same for
-        pods of every size."""
-        table, rows = nodes.table, nodes.rows
-        whole = isinstance(rows, slice) and rows == slice(0, table.size) and table is self.handle.cluster.nodes
-        if self._devices is not None or not whole:
-            return _balance(used, offered).astype(np.int64)
-        basis = (table.node_version, table.size, wanted.columns.tobytes())
-        changed = table.changed_since(self._position) if basis == self._basis else None
-        if changed is None or len(changed) > table.size // 4:
-            self._balances = _balance(used, offered).astype(np.int64)
-        elif changed:
-            at = np.array(sorted(set(changed)), dtype=np.int64)
-            self._balances[at] = _balance(used[:, at], offered[:, at]).astype(np.int64)
-        self._basis, self._position = basis, table.log_end
-        return self._balances
+    def _in_doubles(self, wanted: ScoredRequests) -> Ints:
+        """The score for all nodes. The balance without the pod is kept and updated, since it is the same for pods of
+        every size."""
+        offered, used, changed = self._as_doubles.offered, self._as_doubles.used, self._as_doubles.changed
+        if changed is None:
+            self._balances = np.floor(_balance(used, offered))
+        else:
+            self._balances[changed] = np.floor(_balance(used[:, changed], offered[:, changed]))
+        score = _balance(used + wanted.amounts, offered)
+        np.floor(score, out=score)
+        score -= self._balances
+        score += _HALF
+        score /= 2
+        np.floor(score, out=score)
+        score += _HALF
+        return score.astype(np.int64)
 
     def _wanted(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> ScoredRequests:
         features = self.handle.features
@@ -102,7 +103,7 @@ def _balance_of_two(used: Sequence[int], offered: Sequence[int]) -> int:
     return int((1 - deviation) * MAX_NODE_SCORE)
 
 
-def _balance(used: Ints, offered: Ints) -> Floats:
+def _balance(used: Ints | Floats, offered: Ints | Floats) -> Floats:
     """One minus the standard deviation of the used fractions, in hundredths, over the resources a node has."""
     if len(offered) == 2 and offered.all():
         fractions = used / offered
@@ -114,7 +115,8 @@ def _balance(used: Ints, offered: Ints) -> Floats:
         present = offered != 0
         fractions = np.minimum(np.where(present, used / np.where(present, offered, 1), 0.0), 1.0)
         deviation = _deviation(fractions, present)
-    balance: Floats = (1 - deviation) * MAX_NODE_SCORE
+    balance: Floats = np.subtract(1, deviation, out=deviation)
+    balance *= MAX_NODE_SCORE
     return balance
 
 

@@ -28,13 +28,19 @@ from kubesched.framework.state import CycleState
 from kubesched.framework.status import Status, unresolvable, unschedulable
 from kubesched.plugins.device_classes import DeviceClassResolver
 from kubesched.plugins.node_resources.amounts import (
+    AmountsAsDoubles,
     ScoredRequests,
     only_row,
     scored_devices,
     scored_requests,
     signed_requests,
 )
-from kubesched.plugins.node_resources.strategies import most_allocated, one_node_strategy, strategy
+from kubesched.plugins.node_resources.strategies import (
+    least_allocated_in_doubles,
+    most_allocated,
+    one_node_strategy,
+    strategy,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +87,8 @@ class NodeResourcesFit(Plugin):
         self._devices = scored_devices(handle, self._resources)
         if self._devices is not None:
             self.reads = Reads.ROW  # type: ignore[misc]  # scores change with claims, not only with pods
+        in_doubles = args.scoring_strategy.type == "LeastAllocated" and self._devices is None
+        self._as_doubles = AmountsAsDoubles(handle.cluster.nodes) if in_doubles else None
         self._classes = handle.cluster.share(DeviceClassResolver)
 
     def sign(self, pod: api.Pod) -> Signature | Status:
@@ -134,6 +142,8 @@ class NodeResourcesFit(Plugin):
         if one is not None and self._one_node_strategy is not None:
             requested = [used + amount for used, amount in zip(one[1], wanted.amount_list, strict=True)]
             return self._one_node_strategy(requested, one[0], wanted.weight_list)
+        if self._as_doubles is not None and self._as_doubles.update(wanted, nodes):
+            return least_allocated_in_doubles(self._as_doubles, wanted)
         offered, used = wanted.of(nodes, self._devices)
         return self._strategy(used + wanted.amounts, offered, wanted.weights, wanted.may_overflow(nodes.table))
 

@@ -17,6 +17,7 @@ import numpy as np
 from kubesched.cluster.table import Ints
 from kubesched.config.args import ScoringStrategy, UtilizationShapePoint
 from kubesched.framework.plugin import MAX_NODE_SCORE
+from kubesched.plugins.node_resources.amounts import EXACT, AmountsAsDoubles, ScoredRequests
 
 Strategy = Callable[[Ints, Ints, Ints, bool], Ints]
 """(requested, allocatable, weights, whether amounts may overflow) → score per node."""
@@ -25,9 +26,6 @@ OneNodeStrategy = Callable[[Sequence[int], Sequence[int], Sequence[int]], int]
 """The same for one node."""
 
 _MAX_CUSTOM_SCORE = 10
-_EXACT = 1 << 46
-"""Whole quotients of a hundredfold by amounts up to this are exact in doubles: dividend and divisor together are less
-than 2^53, so that no quotient is rounded up to the next whole number."""
 
 
 def strategy(config: ScoringStrategy) -> Strategy:
@@ -74,6 +72,21 @@ def least_allocated(requested: Ints, allocatable: Ints, weights: Ints, huge: boo
     return _weighted(free, allocatable, weights, huge)
 
 
+def least_allocated_in_doubles(amounts: AmountsAsDoubles, wanted: ScoredRequests) -> Ints:
+    """The same for amounts that are exact in doubles: a third of the time."""
+    scores = amounts.offered - amounts.used
+    scores -= wanted.amounts
+    np.maximum(scores, 0, out=scores)
+    scores *= MAX_NODE_SCORE
+    scores /= amounts.offered
+    np.floor(scores, out=scores)
+    if any(weight != 1 for weight in wanted.weight_list):
+        scores *= wanted.weights
+    mean = scores.sum(axis=0)
+    mean /= max(sum(wanted.weight_list), 1)
+    return mean.astype(np.int64)
+
+
 def most_allocated(requested: Ints, allocatable: Ints, weights: Ints, huge: bool) -> Ints:
     """Prefer full nodes."""
     return _weighted(np.minimum(requested, allocatable) * MAX_NODE_SCORE, allocatable, weights, huge)
@@ -97,7 +110,7 @@ def requested_to_capacity_ratio(shape: Sequence[UtilizationShapePoint]) -> Strat
 
 def _weighted(scaled: Ints, allocatable: Ints, weights: Ints, huge: bool) -> Ints:
     """The weighted mean of scaled / allocatable over the resources each node has, in whole numbers."""
-    if not huge and allocatable.min(initial=1) > 0 and allocatable.max(initial=0) <= _EXACT:
+    if not huge and allocatable.min(initial=1) > 0 and allocatable.max(initial=0) <= EXACT:
         # Dividing doubles takes a tenth of the time of dividing integers.
         parts = (scaled / allocatable).astype(np.int64)
         total: Ints = (parts if (weights == 1).all() else parts * weights).sum(axis=0)

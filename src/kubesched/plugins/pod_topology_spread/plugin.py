@@ -16,7 +16,7 @@ from kubesched.cluster.table import Ids, Ints, Mask
 from kubesched.cluster.view import Nodes
 from kubesched.config.args import PodTopologySpreadArgs
 from kubesched.framework.events import Action, EventHint, Hint, Resource, on, queue_because, skip_because
-from kubesched.framework.plugin import MAX_NODE_SCORE, Handle, Plugin, Verdicts
+from kubesched.framework.plugin import MAX_NODE_SCORE, Codes, Handle, Plugin, Verdicts
 from kubesched.framework.signatures import Signature
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import SKIP, Status, error, unresolvable, unschedulable
@@ -92,6 +92,8 @@ class PodTopologySpread(Plugin):
         super().__init__(args, handle)
         self._system = args.defaulting_type == "System"
         self._defaults = SYSTEM_DEFAULTS if self._system else args.default_constraints
+        self._sizes: dict[str, tuple[tuple[int, int], int]] = {}
+        """How many domains a topology key has among all nodes, with the version and the number of the nodes."""
 
     def sign(self, pod: api.Pod) -> Signature | Status:
         if pod.spec.topology_spread_constraints:
@@ -126,11 +128,12 @@ class PodTopologySpread(Plugin):
         return other.namespace == pod.namespace and any(d.constraint.selector.matches(other.labels) for d in domains)
 
     def filter_all(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Verdicts | None:
-        codes = np.zeros(len(nodes), dtype=np.int8)
+        codes: Codes = np.zeros(0, dtype=np.int8)
         for domain in reversed(state.read(self, SpreadState).domains):
-            ids = domain.ids[nodes.rows]
-            codes[domain.skewed()[ids]] = _SKEW
-            codes[ids < 0] = _LABEL
+            by_domain = domain.skewed().astype(np.int8)  # True becomes _SKEW
+            by_domain[-1] = _LABEL  # ids are -1 where the label is absent
+            found = by_domain.take(domain.ids[nodes.rows])
+            codes = np.where(found, found, codes) if len(codes) else found
         return Verdicts(codes, {_SKEW: TOO_SKEWED, _LABEL: NO_LABEL}.__getitem__) if codes.any() else None
 
     def _domain(self, pod: api.Pod, constraints: Constraints, constraint: SpreadConstraint) -> DomainState:
@@ -169,30 +172,37 @@ class PodTopologySpread(Plugin):
             if constraint.topology_key == HOSTNAME:
                 size = counted
             else:
-                ids = nodes.label(constraint.topology_key)
-                size = _distinct(nodes, constraint.topology_key, ids[~ignored] if any_ignored else ids)
+                size = self._distinct(nodes, constraint.topology_key, ignored if any_ignored else None)
             found.weights.append(math.log(size + 2))
         state.write((self, SOFT), found)
         return None
 
     def score_all(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Ints:
         found = state.read((self, SOFT), ScoreState)
-        cluster = self.handle.cluster
-        scores: npt.NDArray[np.float64] = np.zeros(len(nodes), dtype=np.float64)
-        for constraint, weight in zip(found.constraints.items, found.weights, strict=True):
-            ids = nodes.label(constraint.topology_key)
-            if constraint.topology_key == HOSTNAME:
-                counter = found.constraints.counter(cluster, pod.namespace, constraint)
-                counts = counter.on(nodes.table.size)[nodes.rows]
-                part = counts * weight + float(constraint.max_skew - 1)
-            else:
-                counts = found.constraints.counts(cluster, pod.namespace, constraint)
-                part = (counts * weight + float(constraint.max_skew - 1))[ids] if len(counts) else scores
-            scores = scores + np.where(ids >= 0, part, 0.0)
-        rounded = round_half_up(scores)
+        rounded = self._score_by_domain(found, pod, nodes)
         if found.ignored is not None:
             rounded[self._ignored(found, nodes)] = 0
         return rounded
+
+    def _score_by_domain(self, found: ScoreState, pod: api.Pod, nodes: Nodes) -> Ints:
+        """The sum over all constraints, rounded. With one constraint it is rounded per domain, not per node."""
+        cluster, items = self.handle.cluster, found.constraints.items
+        total: npt.NDArray[np.float64] | float = 0.0
+        for constraint, weight in zip(items, found.weights, strict=True):
+            ids = nodes.label(constraint.topology_key)
+            constant = float(constraint.max_skew - 1)
+            if constraint.topology_key == HOSTNAME:
+                counter = found.constraints.counter(cluster, pod.namespace, constraint)
+                counts = counter.on(nodes.table.size)[nodes.rows]
+                total = total + np.where(ids >= 0, counts * weight + constant, 0.0)
+                continue
+            counts = found.constraints.counts(cluster, pod.namespace, constraint)
+            by_domain = np.zeros(len(counts) + 1)  # the last one is for nodes without the label, whose id is -1
+            by_domain[:-1] = counts * weight + constant
+            if len(items) == 1:
+                return round_half_up(by_domain).take(ids)
+            total = total + by_domain.take(ids)
+        return round_half_up(np.asarray(total))
 
     def normalize(self, state: CycleState, pod: api.Pod, scores: Ints) -> Ints:
         ignored = state.read((self, SOFT), ScoreState).ignored
@@ -211,6 +221,26 @@ class PodTopologySpread(Plugin):
         for key in found.constraints.keys:
             ignored |= nodes.label(key) < 0
         return ignored
+
+    def _distinct(self, nodes: Nodes, key: str, ignored: Mask | None) -> int:
+        """How many values a label has among nodes. A missing label counts as the empty value."""
+        table, rows = nodes.table, nodes.rows
+        is_whole = isinstance(rows, slice) and rows == slice(0, table.size) and table is self.handle.cluster.nodes
+        is_whole = is_whole and ignored is None
+        stamp = (table.topology_version, table.size)
+        cached = self._sizes.get(key)
+        if is_whole and cached is not None and cached[0] == stamp:
+            return cached[1]
+        values, ids = nodes.label_column(key), nodes.label(key)
+        seen = np.zeros(len(values.values) + 1, dtype=np.bool_)
+        seen[ids if ignored is None else ids[~ignored]] = True
+        empty = values.index.get("")
+        if empty is not None and seen[-1]:
+            seen[empty] = False
+        size = int(np.count_nonzero(seen))
+        if is_whole:
+            self._sizes[key] = (stamp, size)
+        return size
 
     # Constraints of a pod
 
@@ -345,14 +375,3 @@ def _involved(other: api.Pod, pod: api.Pod) -> bool:
     if other.uid == pod.uid:
         return True
     return bool(other.node_name or other.nominated_node_name) and other.namespace == pod.namespace
-
-
-def _distinct(nodes: Nodes, key: str, ids: Ids) -> int:
-    """How many values a label has among nodes. A missing label counts as the empty value."""
-    values = nodes.label_column(key)
-    seen = np.zeros(len(values.values) + 1, dtype=np.bool_)
-    seen[ids] = True
-    empty = values.index.get("")
-    if empty is not None and seen[-1]:
-        seen[empty] = False
-    return int(np.count_nonzero(seen))
