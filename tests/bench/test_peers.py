@@ -59,7 +59,7 @@ def test_workloads_that_only_run_as_written(tmp_path: Path) -> None:
 
 
 def test_preemption_is_seen() -> None:
-    """The null binder is no ceiling for pods with a higher priority than those that run."""
+    """Pods with a higher priority than those that run preempt them, and are measured from the start."""
     for name, expected in (("Preemption/1000Nodes_200Pods", True), ("BesideRunning/1000Nodes_3000Running", False)):
         run = run_named(name)
         assert preempts(run) is expected

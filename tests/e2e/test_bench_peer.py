@@ -39,6 +39,7 @@ async def test_programs_are_measured_from_the_same_state(folder: Path) -> None:
     for program, load, rate in (
         (PeerProgram.KUBESCHED, PENDING, 0),
         (PeerProgram.KUBE_SCHEDULER, PENDING, 0),
+        (PeerProgram.NULL_BINDER, PENDING, 0),
         (PeerProgram.NULL_BINDER, "20 pods/s", 20),
     ):
         measured = await bench.measure(program, load, rate)

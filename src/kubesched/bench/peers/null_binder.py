@@ -2,60 +2,71 @@
 
 Its rate is what the API server can take, the ceiling for any scheduler. It writes requests by hand to a few dozen
 connections with one request each, since a full HTTP client would take CPU time from the API server.
+
+If the node has pods of lower priority, it makes the writes of a preemption first: it nominates the node, marks and
+deletes all these pods, and binds when they are gone. It writes no Events.
 """
 
 from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import ssl
 import sys
-from collections import deque
-from collections.abc import Iterator
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import aclosing
-from typing import cast
+from functools import partial
+from typing import TypeGuard, cast
 from urllib.parse import urlsplit
 
 from kubesched.api import objects as api
 from kubesched.base.event_loop import run_on_fast_loop
+from kubesched.base.types import JSON
 from kubesched.client.connection import Connection, resolve
 from kubesched.client.http import HttpClient
+from kubesched.client.http1 import ResponseReader
 from kubesched.client.kubeconfig import load_file
 from kubesched.client.protocol import WatchType
 
 CONNECTIONS = 48
 READY = "ready"
 """What it prints once it binds."""
+_MESSAGE = "0/1000 nodes are available: 1000 Insufficient cpu."
+"""About as long as the messages of schedulers."""
+
+
+Write = tuple[bytes, Callable[[], None] | None]
+"""A request, and what to do when it is answered."""
 
 
 class _Poster(asyncio.Protocol):
     """One connection. It takes requests from a queue that all connections share, one at a time."""
 
-    def __init__(self, waiting: deque[bytes], idle: list[_Poster]) -> None:
+    def __init__(self, waiting: deque[Write], idle: list[_Poster]) -> None:
         self._waiting = waiting
         self._idle = idle
+        self._then: Callable[[], None] | None = None
         self._transport: asyncio.WriteTransport | None = None
-        self._received = b""
+        self._reader = ResponseReader()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.WriteTransport, transport)  # uvloop's is not derived from it
         self.next()
 
     def data_received(self, data: bytes) -> None:
-        self._received += data
-        head, separator, body = self._received.partition(b"\r\n\r\n")
-        if not separator:
-            return
-        length = int(head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0] or b"0")
-        if len(body) >= length:
-            self._received = b""
+        if self._reader.feed(data) is not None:
+            if self._then is not None:
+                self._then()
             self.next()
 
     def next(self) -> None:
         """Send the next request, or wait for one."""
         assert self._transport is not None
         if self._waiting:
-            self._transport.write(self._waiting.popleft())
+            request, self._then = self._waiting.popleft()
+            self._transport.write(request)
         else:
             self._idle.append(self)
 
@@ -67,7 +78,7 @@ class NullBinder:
         self._connection = connection
         place = urlsplit(connection.server)
         self._host, self._port = place.hostname or "", place.port or 443
-        self._waiting: deque[bytes] = deque()
+        self._waiting: deque[Write] = deque()
         self._idle: list[_Poster] = []
         self._names: Iterator[str] = iter(())
 
@@ -77,14 +88,19 @@ class NullBinder:
             nodes = await client.list(api.Node)
             self._names = itertools.cycle([node.name for node in nodes.items])
             pods = await client.list(api.Pod)
-            self._waiting.extend(self._request(pod) for pod in pods.items if _is_pending(pod))
+            running: defaultdict[str, list[api.Pod]] = defaultdict(list)
+            for pod in pods.items:
+                running[pod.spec.node_name].append(pod)
+            for pod in filter(_is_pending, running.pop("", ())):
+                node = next(self._names)
+                self._preempt(pod, node, [each for each in running[node] if each.priority < pod.priority])
             await self._connect()
             print(READY, flush=True)
             while True:
                 async with aclosing(client.watch(api.Pod, pods.resource_version)) as events:
                     async for event in events:
                         if event.change is WatchType.ADDED and _is_pending(event.object):
-                            self._bind(event.object)
+                            self._post(self._binding(event.object, next(self._names)))
 
     async def _connect(self) -> None:
         context = ssl.create_default_context(cafile=self._connection.tls.ca_file)
@@ -94,25 +110,51 @@ class NullBinder:
                 lambda: _Poster(self._waiting, self._idle), self._host, self._port, ssl=context
             )
 
-    def _bind(self, pod: api.Object | None) -> None:
-        assert isinstance(pod, api.Pod)
-        self._waiting.append(self._request(pod))
+    def _preempt(self, pod: api.Pod, node: str, victims: Sequence[api.Pod]) -> None:
+        """Bind a pod after the victims are deleted, if there are any."""
+        if not victims:
+            self._post(self._binding(pod, node))
+            return
+        left = len(victims)
+
+        def deleted() -> None:
+            nonlocal left
+            left -= 1
+            if not left:
+                self._post(self._binding(pod, node))
+
+        condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": _MESSAGE}
+        self._post(self._status(pod, {"conditions": [condition], "nominatedNodeName": node}))
+        marked = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler", "message": _MESSAGE}
+        for victim in victims:
+            delete = self._request("DELETE", victim, "", {"preconditions": {"uid": victim.uid}})
+            self._post(self._status(victim, {"conditions": [marked]}), partial(self._post, delete, deleted))
+
+    def _post(self, request: bytes, then: Callable[[], None] | None = None) -> None:
+        self._waiting.append((request, then))
         if self._idle:
             self._idle.pop().next()
 
-    def _request(self, pod: api.Object) -> bytes:
-        body = (
-            f'{{"apiVersion":"v1","kind":"Binding","metadata":{{"name":"{pod.name}","namespace":"{pod.namespace}"}},'
-            f'"target":{{"kind":"Node","name":"{next(self._names)}"}}}}'
+    def _binding(self, pod: api.Pod, node: str) -> bytes:
+        names = {"name": pod.name, "namespace": pod.namespace}
+        target = {"kind": "Node", "name": node}
+        return self._request(
+            "POST", pod, "/binding", {"apiVersion": "v1", "kind": "Binding", "metadata": names, "target": target}
         )
+
+    def _status(self, pod: api.Pod, status: JSON) -> bytes:
+        return self._request("PATCH", pod, "/status", {"status": status}, "application/strategic-merge-patch+json")
+
+    def _request(self, verb: str, pod: api.Pod, part: str, body: JSON, media_type: str = "application/json") -> bytes:
+        content = json.dumps(body)
         return (
-            f"POST /api/v1/namespaces/{pod.namespace}/pods/{pod.name}/binding HTTP/1.1\r\n"
+            f"{verb} /api/v1/namespaces/{pod.namespace}/pods/{pod.name}{part} HTTP/1.1\r\n"
             f"Host: {self._host}:{self._port}\r\nAuthorization: Bearer {self._connection.token}\r\n"
-            f"Content-Type: application/json\r\nAccept: application/json\r\nContent-Length: {len(body)}\r\n\r\n{body}"
+            f"Content-Type: {media_type}\r\nAccept: application/json\r\nContent-Length: {len(content)}\r\n\r\n{content}"
         ).encode()
 
 
-def _is_pending(pod: api.Object | None) -> bool:
+def _is_pending(pod: api.Object | None) -> TypeGuard[api.Pod]:
     return isinstance(pod, api.Pod) and not pod.spec.node_name and not pod.spec.scheduling_gates
 
 

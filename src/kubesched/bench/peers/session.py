@@ -81,8 +81,9 @@ async def _row(
 
 
 def _programs(run: PerfRun, load: str, programs: Sequence[PeerProgram]) -> list[PeerProgram]:
-    """Without the null binder where pods have to be deleted first: bindings alone are no ceiling there."""
-    skipped = PeerProgram.NULL_BINDER if load != AS_WRITTEN and preempts(run) else None
+    """Without the null binder where pods arrive that have to preempt others: it only preempts for those that wait at
+    its start, and bindings alone are no ceiling."""
+    skipped = PeerProgram.NULL_BINDER if load not in (AS_WRITTEN, PENDING) and preempts(run) else None
     return [program for program in programs if program is not skipped]
 
 
