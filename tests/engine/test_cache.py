@@ -165,7 +165,13 @@ def test_pods_that_differ_in_labels_share_answers() -> None:
 def test_pods_of_different_sizes_share_answers() -> None:
     """What plugins return that do not read requests is asked for once, and decisions are those of a new engine."""
     chance = Random(1)
-    kinds = ({}, TEMPLATES["on ssd"], TEMPLATES["prefers ssd"], TEMPLATES["image"], TEMPLATES["port"])
+    kinds: tuple[dict[str, Any], ...] = (
+        {},
+        TEMPLATES["on ssd"],
+        TEMPLATES["prefers ssd"],
+        TEMPLATES["image"],
+        TEMPLATES["port"],
+    )
     made = cluster(
         *(
             node(

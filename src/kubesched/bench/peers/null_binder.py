@@ -90,7 +90,8 @@ class NullBinder:
             pods = await client.list(api.Pod)
             running: defaultdict[str, list[api.Pod]] = defaultdict(list)
             for pod in pods.items:
-                running[pod.spec.node_name].append(pod)
+                assert isinstance(pod, api.Pod)
+                running[pod.node_name].append(pod)
             for pod in filter(_is_pending, running.pop("", ())):
                 node = next(self._names)
                 self._preempt(pod, node, [each for each in running[node] if each.priority < pod.priority])

@@ -17,7 +17,7 @@ import numpy as np
 from kubesched.cluster.table import Ints
 from kubesched.config.args import ScoringStrategy, UtilizationShapePoint
 from kubesched.framework.plugin import MAX_NODE_SCORE
-from kubesched.plugins.node_resources.amounts import EXACT, AmountsAsDoubles, ScoredRequests
+from kubesched.plugins.node_resources.amounts import EXACT, AmountsAsDoubles, Floats, ScoredRequests
 
 Strategy = Callable[[Ints, Ints, Ints, bool], Ints]
 """(requested, allocatable, weights, whether amounts may overflow) → score per node."""
@@ -82,7 +82,7 @@ def least_allocated_in_doubles(amounts: AmountsAsDoubles, wanted: ScoredRequests
     np.floor(scores, out=scores)
     if any(weight != 1 for weight in wanted.weight_list):
         scores *= wanted.weights
-    mean = scores.sum(axis=0)
+    mean: Floats = scores.sum(axis=0)
     mean /= max(sum(wanted.weight_list), 1)
     return mean.astype(np.int64)
 
