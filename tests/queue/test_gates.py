@@ -61,6 +61,20 @@ def test_the_last_gate_removed_lets_a_pod_go() -> None:
     assert not +rig.metrics.reasons
 
 
+def test_a_gate_that_a_backup_brings_back_keeps_the_pod() -> None:
+    """A pod in backoff or ready to be popped waits for its gate again."""
+    open_, closed = make_pod("a"), make_pod("a", gates=["g"])
+    for failed in (False, True):
+        rig = Rig({"Gate": GATE}, closed_gate)
+        rig.queue.add(open_)
+        if failed:
+            rig.queue.add_unschedulable_if_not_present(rig.pop())
+            assert rig.subqueue("a") is Subqueue.BACKOFF
+        rig.queue.update(open_, closed)
+        assert [pod.name for pod in rig.queue.pod_lists().gated] == ["a"]
+        assert rig.queue.pop() is None
+
+
 def test_a_gated_pod_is_not_bothered_by_events_that_cannot_open_its_gate() -> None:
     """A gated pod is not checked for events that cannot open its gate, even those of a plugin that rejected it
     earlier.

@@ -123,6 +123,11 @@ class SchedulingQueue:
         if queued is None:
             self._enter(new, UNSCHEDULED_POD_UPDATE)
             return
+        if new.spec.scheduling_gates and not old.spec.scheduling_gates:
+            # Only a restored backup closes a gate again. The subqueues do not ask PreEnqueue about pods they have.
+            self.delete(old)
+            self._enter(new, UNSCHEDULED_POD_UPDATE)
+            return
         queued.info = self._classes.info(new)
         self._nominator.update(old, queued.info)
         if queued.uid in self._unschedulable:

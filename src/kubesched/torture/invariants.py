@@ -313,11 +313,12 @@ def sleepers(scheduler: Scheduler, witness: Witness) -> Iterator[str]:
     """Pods that wait for an event although they fit: the event was missed.
 
     Nominated pods, terminating pods and pods on nodes that are gone count for some rules only. Nothing is said while
-    there are any.
+    there are any, nor while the end of a nomination is being written: the event comes when the watch shows it.
     """
     view = witness.view()
     unclear = any(pod.is_terminating or node not in view.nodes for pod, node in view.pods)
-    if unclear or not witness.is_clear or len(scheduler.cluster.nominations):
+    ending = any(pod.nominated_node_name and not pod.node_name for pod in scheduler.known(api.Pod))
+    if unclear or ending or not witness.is_clear or len(scheduler.cluster.nominations):
         return
     for pod in scheduler.queue.pod_lists().unschedulable:
         queued = scheduler.queue.get(pod.uid)
