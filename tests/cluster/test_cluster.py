@@ -231,6 +231,30 @@ def test_confirmation_ends_the_assumption() -> None:
     assert places(state) == {"default.p": "a"}
 
 
+@pytest.mark.parametrize("exact", [False, True])
+def test_labels_that_come_with_the_binding_change_no_row(exact: bool) -> None:
+    """A confirmed pod with the topology labels of its node counts by them, and only plugins of others are asked again
+    about its row."""
+    state = assumed()
+    state.nodes.exact = exact
+    position, version, stamp = state.nodes.log_end, state.version(api.Pod), int(state.nodes.stamps[0])
+    confirmed = pod("p", cpu="1", node="a", labels={"topology.kubernetes.io/zone": "west"})
+    state.set(confirmed)
+    assert state.nodes.log_end == position + exact
+    assert state.version(api.Pod) > version
+    assert state.nodes.stamps[0] > stamp
+    assert content(state) == content(cluster(node("a"), node("b"), confirmed))
+
+
+def test_a_follower_of_placements_sees_other_labels() -> None:
+    """Other labels of a pod are a placement for those who follow placements one by one."""
+    state = cluster(node("a"), pod("p", node="a"))
+    seen: list[tuple[dict[str, str], int]] = []
+    state.placement_observers.append(lambda info, change: seen.append((info.pod.labels, change)))
+    state.set(pod("p", node="a", labels={"app": "web"}))
+    assert seen == [({}, -1), ({"app": "web"}, 1)]
+
+
 def test_the_api_server_takes_precedence() -> None:
     """A pod that was bound to another node is there, and not where it was assumed."""
     state = assumed()

@@ -49,6 +49,8 @@ class ClusterState:
         self.placement_observers: list[PlacementObserver] = []
         """Called for every pod that is put on a node or taken off, assumed ones included."""
         self._shared: dict[type, object] = {}
+        self._relabelled = 0
+        """How many pods got other labels on their node."""
 
     def share(self, kind: type[T]) -> T:
         """The one object of this class that the plugins of all profiles share; made from the cluster on first use."""
@@ -118,7 +120,7 @@ class ClusterState:
         """A number that grows whenever an object of this kind comes, goes, or changes in what scheduling reads."""
         if kind is api.Node:
             return self.nodes.node_version
-        return self.nodes.log_end if kind is api.Pod else self.objects.version(kind)
+        return self.nodes.log_end + self._relabelled if kind is api.Pod else self.objects.version(kind)
 
     def changed_since(self, kind: type[api.Object], version: int) -> list[str] | None:
         """Keys of the objects of a kind that came, changed or went since that version; None if that is not known."""
@@ -154,6 +156,9 @@ class ClusterState:
             if row == known.row and known.pod_class is info.pod_class and known.terminating == info.terminating:
                 known.pod = info.pod
                 self.nodes.pod_changed(row)
+                return
+            if row == known.row and self._only_labels_differ(known, info):
+                self._relabel(known, info)
                 return
             self._take_off(known)
         self._place(info, pod.node_name)
@@ -213,6 +218,31 @@ class ClusterState:
         self.counts.placed(info, row)
         if len(self.pod_groups):
             self.pod_groups.placed(info.pod)
+
+    def _only_labels_differ(self, known: PodInfo, info: PodInfo) -> bool:
+        """Whether a pod takes from its node what it took before, and nothing follows placements one by one."""
+        return (
+            known.pod_class.without_labels is info.pod_class.without_labels
+            and known.terminating == info.terminating
+            and not self.placement_observers
+            and not len(self.pod_groups)
+        )
+
+    def _relabel(self, known: PodInfo, info: PodInfo) -> None:
+        """Put a pod with other labels in the place of `known`. Every bound pod gets the topology labels of its node from
+        the API server. Its row keeps its cached answers, which do not depend on labels."""
+        row = info.row = known.row
+        self.nodes.relabel(info, row)
+        uid = info.pod.metadata.uid
+        del self.pods[uid]  # the pod that changed last is the last
+        self.pods[uid] = info
+        if info.terminating:
+            self.terminating.pop(uid, None)
+            self.terminating[uid] = info
+        self.counts.taken_off(known, row)
+        self.counts.placed(info, row)
+        self._relabelled += 1
+        known.row = -1
 
     def _take_off(self, info: PodInfo) -> None:
         row = info.row

@@ -274,6 +274,13 @@ class NodeTable:
             self._log(row)
         self.stamps[rows] = stamps
 
+    def relabel(self, info: PodInfo, row: int) -> None:
+        """A pod on a row has other labels, and takes from it what it took before."""
+        uid, pods = info.pod.metadata.uid, self.pods[row]
+        del pods[uid]  # as in `ClusterState.pods`, the pod that changed last is the last
+        pods[uid] = info
+        self.pod_changed(row)
+
     def pod_changed(self, row: int) -> None:
         """A pod on a row has changed in something that is not part of its class."""
         if self.exact:

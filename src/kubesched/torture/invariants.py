@@ -228,7 +228,7 @@ class ProcessCheck:
         self._check_queue(scheduler, seen)
         self._check_cluster(scheduler, seen)
         table = scheduler.cluster.nodes
-        version = (table.log_end, table.node_version)
+        version = (scheduler.cluster.version(api.Pod), table.node_version)
         if version != self._seen_table:
             self._seen_table = version
             self._check_table(scheduler)
@@ -337,4 +337,5 @@ def _state(scheduler: Scheduler) -> Hashable:
     table, queue = scheduler.cluster.nodes, scheduler.queue
     informers = [each.resource_version for each in scheduler._sources.informers if each.kind in FOLLOWED]
     counts, cycles = queue.counts().values(), queue.scheduling_cycle
-    return *informers, *counts, cycles, table.log_end, table.node_version, len(scheduler.cluster.assumed)
+    cluster = scheduler.cluster
+    return *informers, *counts, cycles, cluster.version(api.Pod), table.node_version, len(cluster.assumed)
