@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -87,7 +87,7 @@ class PodClass:
         else:
             self.requests, self.node_requests = template.requests, template.node_requests
             self.terms, self.tags = template.terms, template.tags
-        self.memo: dict[Hashable, object] = {}
+        self.memo: dict[Hashable, Any] = {}
         # Set by the cluster: what the class adds to a row of the node table, where its pods are, its counters.
         self.usage: object = None
         self.pods = 0
@@ -104,10 +104,10 @@ class PodClass:
     def remember(self, key: Hashable, make: Callable[[], T]) -> T:
         """The cached result of `make` for `key`."""
         try:
-            return cast(T, self.memo[key])
+            found: T = self.memo[key]
         except KeyError:
-            made = self.memo[key] = make()
-            return made
+            found = self.memo[key] = make()
+        return found
 
 
 class PodInfo:
@@ -167,8 +167,12 @@ class PodClasses:
         resized = _has_resize_status(pod) or (
             self._features.dra_node_allocatable_resources and bool(pod.status.node_allocatable_resource_claim_statuses)
         )
-        pod_class = self._by_key.get(key) or self._add(key, _without_status(pod) if resized else pod, spec)
-        self._use(key, pod_class)
+        pod_class = self._recent.get(key)
+        if pod_class is None:
+            pod_class = self._by_key.get(key) or self._add(key, _without_status(pod) if resized else pod, spec)
+            self._keep(key, pod_class)
+        else:
+            self._recent.move_to_end(key)
         if resized:
             pod_class = self._resized(key, pod, spec, pod_class)
         if spec is not pod_class.spec:
@@ -195,11 +199,8 @@ class PodClasses:
             pod_class = self._by_key[key] = template
         return pod_class
 
-    def _use(self, key: bytes, pod_class: PodClass) -> None:
+    def _keep(self, key: bytes, pod_class: PodClass) -> None:
         recent = self._recent
-        if key in recent:
-            recent.move_to_end(key)
-            return
         recent[key] = pod_class
         self._recent_bytes += len(key)
         while len(recent) > 1 and (len(recent) > self.RECENT or self._recent_bytes > self.RECENT_BYTES):
@@ -240,10 +241,8 @@ def _has_resize_status(pod: api.Pod) -> bool:
     status = pod.status
     if status.resources is not None or status.allocated_resources:
         return True
-    return any(
-        c.resources is not None or c.allocated_resources
-        for c in (*status.container_statuses, *status.init_container_statuses)
-    )
+    statuses = (*status.container_statuses, *status.init_container_statuses)
+    return bool(statuses) and any(c.resources is not None or c.allocated_resources for c in statuses)
 
 
 def _without_status(pod: api.Pod) -> api.Pod:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable
-from typing import TypeVar, cast
+from typing import Any, TypeVar
 
 from kubesched.api import objects as api
 from kubesched.cluster.pods import PodClass
@@ -49,7 +49,7 @@ class CycleState:
         self.skip_filter: set[str] = set()
         self.skip_score: set[str] = set()
         """Plugins that found at PreFilter that they have nothing to score."""
-        self._data: dict[Hashable, object] = {}
+        self._data: dict[Hashable, Any] = {}
 
     def write(self, key: Hashable, value: object) -> None:
         """Store a value under a key."""
@@ -58,10 +58,11 @@ class CycleState:
     def read(self, key: Hashable, kind: type[T]) -> T:
         """The value of a key; a KeyError that names it if there is none."""
         try:
-            return cast(T, self._data[key])
+            found: T = self._data[key]
         except KeyError:
             message = f"nothing is kept under {key!r} in this cycle: did the plugin's earlier point run?"
             raise KeyError(message) from None
+        return found
 
     def __contains__(self, key: Hashable) -> bool:
         return key in self._data
