@@ -41,11 +41,13 @@ class CachedFilter:
 class CachedScore:
     """One Score plugin's raw scores for every row, or the one number they all are."""
 
-    __slots__ = ("plugin", "raw")
+    __slots__ = ("part", "plugin", "raw")
 
     def __init__(self, plugin: ScorePlugin, raw: Ints | int) -> None:
         self.plugin = plugin
         self.raw = raw
+        self.part: int | None = None
+        """The one number, normalised and weighted; None until it is known, and if there is more than one."""
 
 
 class _State(CycleState):

@@ -6,11 +6,15 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from kubesched.api import objects as api
 from kubesched.cluster.table import Ints
 from kubesched.cluster.view import Nodes
+from kubesched.engine.cache import CachedScore
 from kubesched.engine.decision import Decision, PluginScores, Scores
 from kubesched.engine.filtering import Feasible
+from kubesched.framework.plugin import is_built_in
 from kubesched.framework.runtime import Framework
+from kubesched.framework.state import CycleState
 
 NO_EXTRA: Mapping[str, Ints] = {}
 
@@ -38,7 +42,7 @@ class Scoring:
         for scored in cached.scores:
             if scored.plugin.normalize is not None:
                 raw = scored.raw if isinstance(scored.raw, int) else scored.raw[nodes.rows]
-                part = framework.ask_normalize(scored.plugin, cached.state, pod, raw)
+                part = self._normalized(scored, cached.state, pod, raw) if scored.part is None else scored.part
                 decision.parts.append(PluginScores(scored.plugin.name, scored.plugin.weight, raw, part))
                 self._record(decision, scored.plugin.name, part, nodes)
                 if not isinstance(part, int):
@@ -69,6 +73,13 @@ class Scoring:
             decision.batch.totals = np.full(self._table.size, -1, dtype=np.int64)
             decision.batch.totals[rows] = totals
         return best if isinstance(rows, slice) else rows[best]
+
+    def _normalized(self, scored: CachedScore, state: CycleState, pod: api.Pod, raw: Ints | int) -> Ints | int:
+        """Cached scores, normalised and weighted. Those of our own plugins that are one number stay as they are."""
+        part = self._framework.ask_normalize(scored.plugin, state, pod, raw)
+        if isinstance(part, int) and is_built_in(type(scored.plugin.plugin)):
+            scored.part = part
+        return part
 
     def _pre_score(self, decision: Decision, found: Feasible, nodes: Nodes) -> frozenset[str]:
         """Run PreScore; returns the plugins that skip Score."""
