@@ -229,8 +229,8 @@ class ClusterState:
         )
 
     def _relabel(self, known: PodInfo, info: PodInfo) -> None:
-        """Put a pod with other labels in the place of `known`. Every bound pod gets the topology labels of its node from
-        the API server. Its row keeps its cached answers, which do not depend on labels."""
+        """Put a pod with other labels in the place of `known`. The API server gives every bound pod the topology labels
+        of its node. The row keeps its cached answers, which do not depend on labels."""
         row = info.row = known.row
         self.nodes.relabel(info, row)
         uid = info.pod.metadata.uid

@@ -154,6 +154,8 @@ class Framework:
         """Whether the pod may enter the active queue; the first plugin that rejects it decides."""
         for plugin in self.pre_enqueue:
             answer = self.call(NOT_RECORDED, plugin, "PreEnqueue", plugin.pre_enqueue, pod)
+            if answer is None:
+                continue
             status = self._status(plugin, "PreEnqueue", "pre_enqueue", answer)
             if status is not None:
                 return status.by(plugin.name)

@@ -179,4 +179,5 @@ class Subqueues:
         name = subqueue.value.lower()
         self._metrics.incoming(name, event)
         self._metrics.pending(name, 1)
-        self._log(5, MOVED, pod=queued.pod, event=event, queue=subqueue.value)
+        if self._log.verbosity >= 5:
+            self._log(5, MOVED, pod=queued.pod, event=event, queue=subqueue.value)

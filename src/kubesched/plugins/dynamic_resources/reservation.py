@@ -34,10 +34,12 @@ class DeviceReservation:
             # The pod is placed a second time after the trial of its group, when devices have been given back.
             self._context.inventory.sync()
             cycle.on_nodes.clear()
-        say = PointLog(self._context.handle.log, "Reserve", pod, node_name)
-        status = self._reserve(cycle, pod, node_name, say)
-        if status is None:
-            self._share(cycle, group_state(state), say)
+        status = None
+        if cycle.claims:
+            say = PointLog(self._context.handle.log, "Reserve", pod, node_name)
+            status = self._reserve(cycle, pod, node_name, say)
+            if status is None:
+                self._share(cycle, group_state(state), say)
         counted = pod.status.node_allocatable_resource_claim_statuses
         if self._context.features.dra_node_allocatable_resources and cycle.node_allocatable != counted:
             # What an earlier attempt has left in the pod's status no longer counts.

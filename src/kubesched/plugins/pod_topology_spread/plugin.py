@@ -92,6 +92,7 @@ class PodTopologySpread(Plugin):
         super().__init__(args, handle)
         self._system = args.defaulting_type == "System"
         self._defaults = SYSTEM_DEFAULTS if self._system else args.default_constraints
+        self._default_actions = {constraint.when_unsatisfiable for constraint in self._defaults}
         self._sizes: dict[str, tuple[tuple[int, int], int]] = {}
         """How many domains a topology key has among all nodes, with the version and the number of the nodes."""
 
@@ -252,7 +253,7 @@ class PodTopologySpread(Plugin):
 
     def _default_constraints(self, state: CycleState, pod: api.Pod, action: str) -> Constraints:
         """Default constraints apply to pods that services or controllers select, which may change with any of those."""
-        if not any(c.when_unsatisfiable == action for c in self._defaults):
+        if action not in self._default_actions:
             return _NONE
         cluster = self.handle.cluster
         stamp = (pod.metadata.owner_references, cluster.objects.selecting_version)
