@@ -147,7 +147,9 @@ class CachedAnswers:
 
     def _rebuild(self, pod: api.Pod) -> None:
         table = self._table
-        self.state = _State(self.state.pod_class, self.state.record)
+        # The old state may be shared with other classes: it must not hold the attempt.
+        record, self.state.record = self.state.record, NOT_RECORDED
+        self.state = _State(self.state.pod_class, record)
         key = None if self._shapes is None else shape(self.state.pod_class)
         found = None if key is None or self._shapes is None else self._shapes.get(key)
         if found is not None and found.is_current(table.node_version, table.size):
