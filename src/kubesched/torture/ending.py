@@ -69,6 +69,7 @@ def check_end(world: World) -> None:
         if replica.scheduler is not None:
             _check_informers(world, replica.scheduler)
             check_rebuild(world, replica, caches=True)
+            check_events(world, replica)
 
 
 def _check_informers(world: World, scheduler: Scheduler) -> None:
@@ -83,14 +84,25 @@ def _check_informers(world: World, scheduler: Scheduler) -> None:
 
 def check_rebuild(world: World, replica: Replica, *, caches: bool) -> None:
     """What a process has built up event by event equals the same built from scratch."""
-    scheduler = replica.scheduler
-    if scheduler is None or not scheduler.synced.is_set() or len(scheduler.shared.inbox):
-        return
-    for text in differences(scheduler, caches=caches, except_of=LIAR):
+    scheduler = _settled(replica)
+    for text in () if scheduler is None else differences(scheduler, caches=caches, except_of=LIAR):
         world.report("rebuild", f"{replica.name}: {text}")
-    if not world.plan.extender and not world.plan.liar:
-        for text in sleepers(scheduler, world.witness_of(replica)):
-            world.report("missed event", f"{replica.name}: {text}")
+
+
+def check_events(world: World, replica: Replica) -> None:
+    """No pod waits for an event although it fits."""
+    scheduler = _settled(replica)
+    if scheduler is None or world.plan.extender or world.plan.liar:
+        return
+    for text in sleepers(scheduler, world.witness_of(replica)):
+        world.report("missed event", f"{replica.name}: {text}")
+
+
+def _settled(replica: Replica) -> Scheduler | None:
+    """A process's scheduler, if it has taken in everything that arrived."""
+    scheduler = replica.scheduler
+    is_settled = scheduler is not None and scheduler.synced.is_set() and not len(scheduler.shared.inbox)
+    return scheduler if is_settled else None
 
 
 def rebuild(world: World, scheduler: Scheduler) -> ClusterState:

@@ -8,7 +8,15 @@ import logging
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
-from kubesched.torture.ending import check_emptiness, check_end, check_rebuild, empty, is_empty, is_quiet
+from kubesched.torture.ending import (
+    check_emptiness,
+    check_end,
+    check_events,
+    check_rebuild,
+    empty,
+    is_empty,
+    is_quiet,
+)
 from kubesched.torture.network import Met
 from kubesched.torture.processes import ProcessLoop
 from kubesched.torture.story import ACTIONS, SECONDS, Story, StoryStep, story_of
@@ -20,7 +28,7 @@ CLEAR_SECONDS = 60.0
 LOOK_SECONDS = 5.0
 """Between two looks at whether everything has settled."""
 REBUILD_EVERY = 8
-"""Steps between two comparisons with everything built from scratch."""
+"""Steps between two comparisons with everything built from scratch, for schedulers that do not lead."""
 
 
 @dataclass(slots=True)
@@ -95,6 +103,9 @@ async def _play(world: World, steps: list[StoryStep], outcome: StoryOutcome) -> 
         for replica in world.replicas:
             # Pods that are being deleted count for some rules only, and are not there for long.
             if outcome.reached % REBUILD_EVERY == 0 or replica.has_terminating_pods:
+                check_rebuild(world, replica, caches=world.mood.is_calm)
+                check_events(world, replica)
+            elif replica.leads:
                 check_rebuild(world, replica, caches=world.mood.is_calm)
         ACTIONS[step.action].do(world, step.params)
         raise_first(world)
