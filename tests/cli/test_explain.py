@@ -66,6 +66,13 @@ def test_options_may_stand_before_the_subcommand(snapshot: Path) -> None:
     assert data(before)["pod"] == data(explain(snapshot, "pod", "taint", "-o", "json"))["pod"] == "default/taint"
 
 
+def test_the_name_of_a_pod_suffices(snapshot: Path) -> None:
+    """`explain NAME` and `explain -n NAMESPACE NAME` are `explain pod NAME`."""
+    whole = explain(snapshot, "pod", "default/taint").stdout
+    assert explain(snapshot, "taint").stdout == explain(snapshot, "-n", "default", "taint").stdout == whole
+    assert "the cluster has no pod 'nothing'" in explain(snapshot, "nothing").stderr
+
+
 def test_one_node_only(snapshot: Path) -> None:
     """With --node, the report is about that node, from its headline on."""
     found = data(explain(snapshot, "pod", "port", "--node", "edge-1", "-o", "json"))

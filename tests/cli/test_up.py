@@ -481,7 +481,7 @@ def test_without_a_scheduler_pods_wait_for_another(up: Callable[..., Up], tmp_pa
 
 
 async def test_a_second_cluster_says_that_one_is_running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With its address, its kubeconfig, and how to start another one."""
+    """With its address, its kubeconfig, and how to start another one, although the scheduler's port is in use too."""
     monkeypatch.setenv("HOME", str(tmp_path))
     options = UpOptions()
     assert parse(["--port=0"], options).problems == []
@@ -489,7 +489,11 @@ async def test_a_second_cluster_says_that_one_is_running(tmp_path: Path, monkeyp
     try:
         await first.start()
         path = first.write_kubeconfig()
-        said = await asyncio.to_thread(refused, f"--port={first.server.port}", "--secure-port=0")
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            flags = (f"--port={first.server.port}", f"--secure-port={taken.getsockname()[1]}")
+            said = await asyncio.to_thread(refused, *flags, "--bind-address=127.0.0.1")
     finally:
         await first.stop()
     assert f"a cluster is running already on {first.server.url}. Use it with export KUBECONFIG={path}" in said

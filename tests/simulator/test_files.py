@@ -199,3 +199,13 @@ def test_kinds_of_ones_own_and_kinds_without_a_namespace(tmp_path: Path) -> None
     )
     report = run(load(path))
     assert (report.error, [each.message for each in report.expectations if not each.holds]) == ("", [])
+
+
+def test_manifests_in_flow_style_are_no_scenario(tmp_path: Path) -> None:
+    """Several documents in braces are objects of a cluster; with steps in braces, it is a scenario."""
+    node = "{apiVersion: v1, kind: Node, metadata: {name: a}}\n"
+    pod = "{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: c, image: i}]}}\n"
+    (tmp_path / "cluster.yaml").write_text(f"{node}---\n{pod}", "utf-8")
+    assert [each.kind for each in load(tmp_path / "cluster.yaml").contents.items] == ["Node", "Pod"]
+    (tmp_path / "scenario.yaml").write_text(f"{{objects: [{node}], steps: [{{log: hello}}]}}", "utf-8")
+    assert load(tmp_path / "scenario.yaml").contents.items == []

@@ -135,7 +135,18 @@ _OPTIONS = (
 _with_options = with_options(_OPTIONS)
 
 
-@click.group(invoke_without_command=True)
+class Subjects(click.Group):
+    """What can be explained. Any other word is the name of a pod."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in self.commands and not args[0].startswith("-"):
+            return "pod", pod, args
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=Subjects, invoke_without_command=True)
 @_with_options
 @click.pass_context
 def command(context: click.Context, /, **given: Any) -> None:
@@ -146,7 +157,7 @@ def command(context: click.Context, /, **given: Any) -> None:
 
     \b
     kubesched explain                        all pending pods, grouped by cause
-    kubesched explain pod shop/web-1         node by node, every plugin that rejects it
+    kubesched explain pod shop/web-1         node by node, every plugin that rejects it; pod may be left out
     kubesched explain pod web-1 --node n7    why (not) this node, and what it would score
     kubesched explain node n7                who is here and why, what still fits
     kubesched explain fit -f pod.yaml        where it would go, and how many more fit

@@ -45,6 +45,7 @@ ALL_ADMISSION = AdmissionSettings(require_service_accounts=True, taint_new_nodes
 
 def prepare_scheduler(options: UpOptions, log: Logger, plugins: Iterable[PluginSource] = ()) -> Setup:
     """Prepare the scheduler, except for the connection to its cluster. Raises `SetupError` with all problems."""
+    _refuse_a_second(options)
     if "leader-elect" not in options.changed:
         # There is only one scheduler, and after a crash it must not wait for its predecessor's lease.
         options.leader_election.leader_elect = False
@@ -127,12 +128,9 @@ class LocalCluster:
             yield {"metadata": {"name": name}, "conditions": [healthy]}
 
     def _why_in_use(self, text: str) -> str:
-        running = kubeconfigs.running_at(self.server.url)
-        if running is not None:
-            return (
-                f"a cluster is running already on {self.server.url}. Use it with export KUBECONFIG={running}, stop it, "
-                "or start a second one with --port=0 --secure-port=0"
-            )
+        running = _running_message(self.server.url, self._options)
+        if running:
+            return running
         why = f"{text.partition(': ')[0]}: it is in use" if "in use" in text else text
         return (
             f"{why}; choose another --port, or --port=0 for a free one. A second cluster also needs --secure-port=0, "
@@ -195,6 +193,26 @@ class LocalCluster:
         pair = self.server.identity.authority.client_pair(SCHEDULER)
         text = yaml.safe_dump(self.server.kubeconfig(SCHEDULER, pair)).encode()
         return resolve(kubeconfig.parse(text, "the embedded cluster"))
+
+
+def _refuse_a_second(options: UpOptions) -> None:
+    """Say that a cluster is running already, before the scheduler's port, which it uses too, is found in use."""
+    port = options.cluster.port
+    running = _running_message(f"https://127.0.0.1:{port}", options) if port else ""
+    if running and not options.misc.write_config_to:
+        raise SetupError([running])
+
+
+def _running_message(url: str, options: UpOptions) -> str:
+    """What to do if a cluster runs at this URL, or an empty string."""
+    given = options.cluster.write_kubeconfig
+    running = kubeconfigs.running_at(url, *([Path(given).expanduser()] if given else []))
+    if running is None:
+        return ""
+    return (
+        f"a cluster is running already on {url}. Use it with export KUBECONFIG={running}, stop it, "
+        "or start a second one with --port=0 --secure-port=0"
+    )
 
 
 def _plugin_flags(options: UpOptions) -> list[str]:

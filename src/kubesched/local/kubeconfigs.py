@@ -32,9 +32,9 @@ def choose(server: HttpServer, log: Logger) -> Path:
     return path
 
 
-def running_at(url: str) -> Path | None:
-    """The kubeconfig of the cluster that runs at a URL, if it is one of ours."""
-    return next((path for path in (usual(), *_others()) if _running(path) == url), None)
+def running_at(url: str, *given: Path) -> Path | None:
+    """The kubeconfig of the cluster that runs at a URL, if it is one of ours, or is given."""
+    return next((path for path in (*given, usual(), *_others()) if _running(path) == url), None)
 
 
 def _others() -> Iterator[Path]:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from kubesched.base.documents import DocumentError, read_yaml_documents
 from kubesched.simulator.python_file import load_python
 from kubesched.simulator.replay import replay_of
 from kubesched.simulator.scenario import Scenario, ScenarioFileError
@@ -18,6 +19,8 @@ STDIN = Path("-")
 _IS_SCENARIO = re.compile(rb"^(\s*async def scenario\(|kind:\s*[\"']?Scenario\b)", re.MULTILINE)
 _MAY_BE_SCENARIO = re.compile(rb"^(steps|objects|manifests|cluster|seed|duration|config|plugins):", re.MULTILINE)
 _KIND = re.compile(rb"^kind:", re.MULTILINE)
+_FLOW = re.compile(rb"^(---\s+)?\{", re.MULTILINE)
+"""A document in flow style, whose keys do not stand at the beginnings of lines."""
 
 
 def scenario_files(path: Path) -> Iterator[Path]:
@@ -71,4 +74,14 @@ def _is_contents(path: Path) -> bool:
         return b'"Scenario"' not in text and b'"steps"' not in text
     if _IS_SCENARIO.search(text):
         return False
+    if _FLOW.search(text):
+        return _has_only_objects(text)
     return _KIND.search(text) is not None and _MAY_BE_SCENARIO.search(text) is None
+
+
+def _has_only_objects(text: bytes) -> bool:
+    try:
+        documents = [each for each in read_yaml_documents(text) if each is not None]
+    except DocumentError:
+        return False  # reading it as a scenario says what is wrong
+    return all(isinstance(each, dict) and each.get("kind", "Scenario") != "Scenario" for each in documents)
