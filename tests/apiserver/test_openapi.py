@@ -11,6 +11,7 @@ from kubesched.apiserver.inprocess.local import LocalClient
 from kubesched.apiserver.kinds.registry import BUILT_IN
 from kubesched.apiserver.kinds.schema import type_of
 from kubesched.apiserver.storage.store import decode
+from kubesched.base.types import JSON
 
 
 async def test_old_discovery(client: LocalClient) -> None:
@@ -64,6 +65,32 @@ async def test_openapi_v3(client: LocalClient) -> None:
     assert spec["properties"]["containers"]["x-kubernetes-patch-merge-key"] == "name"
     assert spec["required"] == ["containers"]
     assert (await refusal(client.get("/openapi/v3/apis/none/v1"))).code == 404
+
+
+@pytest.mark.parametrize(
+    ("field", "says"),
+    [
+        ("Container.imagePullPolicy", {"enum": ["Always", "IfNotPresent", "Never"]}),
+        ("PersistentVolumeSpec.accessModes", {"x-kubernetes-list-type": "atomic"}),
+        ("PodSpec.containers", {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}),
+        ("PodSpec.nodeSelector", {"x-kubernetes-map-type": "atomic"}),
+        ("PersistentVolumeSpec.claimRef", {"x-kubernetes-map-type": "granular"}),
+        ("ContainerStateRunning.startedAt", {"$ref": "#/definitions/io.k8s.apimachinery.pkg.apis.meta.v1.Time"}),
+    ],
+)
+async def test_openapi_says_what_upstreams_says_of_a_field(client: LocalClient, field: str, says: JSON) -> None:
+    """The values that it may have, how its lists and maps merge, and the name of its type."""
+    kind, _, name = field.partition(".")
+    found = (await client.get("/openapi/v2"))["definitions"][f"io.k8s.api.core.v1.{kind}"]["properties"][name]
+    assert says.items() <= found.items()
+
+
+async def test_openapi_lists_the_values_of_items(client: LocalClient) -> None:
+    """The values that the items of a list may have stand with the items."""
+    definitions = (await client.get("/openapi/v2"))["definitions"]
+    modes = definitions["io.k8s.api.core.v1.PersistentVolumeSpec"]["properties"]["accessModes"]
+    assert modes["items"]["enum"] == ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"]
+    assert definitions["io.k8s.api.core.v1.NodeSelector"]["x-kubernetes-map-type"] == "atomic"
 
 
 def _references(value: Any) -> set[str]:

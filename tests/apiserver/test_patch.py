@@ -150,6 +150,12 @@ def test_copies_cannot_double_an_object_without_end() -> None:
     assert caught.value.code == 422
 
 
+def test_strategic_merge_replaces_the_selector_of_a_budget() -> None:
+    """The strategy of a field may be to replace it as a whole, without a directive in the patch."""
+    before, patch = ({"spec": {"selector": {"matchLabels": {name: "1"}}}} for name in "ab")
+    assert strategic_merge(before, patch, type_of("policy.PodDisruptionBudget")) == patch
+
+
 def test_strategic_merge_needs_the_merge_key() -> None:
     """An item without the key cannot be merged."""
     with pytest.raises(StatusError, match="does not contain declared merge key: name"):

@@ -50,7 +50,8 @@ def _json(value: object) -> str:
 
 
 @cache
-def _rules() -> dict[str, str]:
+def merging_rules() -> dict[str, str]:
+    """What upstream declares of types and fields: the keys of a list, set, atomic or granular."""
     text = (files("kubesched.apiserver.apply") / "merging_rules.txt").read_text(encoding="utf-8")
     return dict(line.split() for line in text.splitlines() if not line.startswith("#"))
 
@@ -62,7 +63,7 @@ class _Typed(MergeShape):
         self._value = value
         self.keys = merge_keys
         type_ = value.object
-        self.atomic = rule == "atomic" or (type_ is not None and _rules().get(type_.name) == "atomic")
+        self.atomic = (rule or merging_rules().get(type_.name if type_ is not None else "")) == "atomic"
 
     def field(self, name: str) -> tuple[MergeShape, bool]:
         if self._value.kind == "map" and self._value.item is not None:
@@ -78,7 +79,7 @@ class _Typed(MergeShape):
 
 
 def _field(owner: str, field: Field) -> MergeShape:
-    rule = _rules().get(f"{owner}.{field.name}", "")
+    rule = merging_rules().get(f"{owner}.{field.name}", "")
     if field.shape.kind != "list":
         return _Typed(field.shape, rule)
     if not rule and field.merges:

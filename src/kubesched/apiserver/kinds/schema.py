@@ -4,7 +4,7 @@ One description serves five purposes: refusing values of the wrong type, finding
 strategic merge patches, reading protobuf, and OpenAPI. A line reads
 ``name! type @3* merge=key # text``: ``!`` marks a required field, ``[T]`` is a list, ``{T}`` a map, ``core.Pod``
 another type; ``@3`` is the field's number in protobuf (``@2.3`` inside the unnamed message 2), with ``*`` if its zero
-value counts; ``merge`` and ``retainKeys`` are the patch strategy.
+value counts; ``merge``, ``replace`` and ``retainKeys`` are the patch strategy.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ class Field:
     required: bool = False
     merge_key: str = ""
     merges: bool = False
+    replaces: bool = False
     retain_keys: bool = False
     text: str = ""
     tag: tuple[int, ...] = ()
@@ -92,6 +93,7 @@ class Schemas:
             required=name.endswith("!"),
             merge_key=merge.removeprefix("merge").removeprefix("="),
             merges=bool(merge),
+            replaces="replace" in strategies,
             retain_keys="retainKeys" in strategies,
             text=text,
             tag=tuple(int(part) for part in tag.rstrip("*").split(".") if part),

@@ -6,8 +6,12 @@ Documents are made on first use and cached until the table of kinds changes.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator
+from functools import cache
+from importlib.resources import files
 
+from kubesched.apiserver.apply.shapes import merging_rules
 from kubesched.apiserver.crd.custom_resources import CustomResources
 from kubesched.apiserver.kinds.registry import ApiResource, ResourceRegistry
 from kubesched.apiserver.kinds.schema import Field, ObjectType, ValueType, schemas
@@ -34,21 +38,19 @@ _SCALARS: dict[str, JSON] = {
     "int64": {"type": "integer", "format": "int64"},
     "bool": {"type": "boolean"},
     "double": {"type": "number", "format": "double"},
-    "time": {"type": "string", "format": "date-time"},
-    "microtime": {"type": "string", "format": "date-time"},
     "any": {"type": "object"},
     "schema": {"type": "object"},
     "schemaorbool": {},
 }
+_MACHINERY = "io.k8s.apimachinery.pkg"
 _NAMED_SCALARS: dict[str, tuple[str, JSON]] = {
-    "quantity": (
-        "io.k8s.apimachinery.pkg.api.resource.Quantity",
-        {"description": "An amount, as 2, 500m, 1.5 or 4Gi."},
-    ),
+    "quantity": (f"{_MACHINERY}.api.resource.Quantity", {"description": "An amount, as 2, 500m, 1.5 or 4Gi."}),
     "intorstring": (
-        "io.k8s.apimachinery.pkg.util.intstr.IntOrString",
+        f"{_MACHINERY}.util.intstr.IntOrString",
         {"description": "A number, or text such as 25% or the name of a port.", "format": "int-or-string"},
     ),
+    "time": (f"{_META}.Time", {"description": "A time, to the second.", "format": "date-time"}),
+    "microtime": (f"{_META}.MicroTime", {"description": "A time, to the microsecond.", "format": "date-time"}),
 }
 """Scalars with their own definition, whose name `kubectl explain` shows."""
 _QUERY = ("pretty", "dryRun", "fieldManager", "fieldValidation")
@@ -191,6 +193,27 @@ def _parameter(name: str, v3: bool) -> JSON:
     return {**body, "schema": {"type": "string"}} if v3 else {**body, "type": "string", "uniqueItems": True}
 
 
+# --- what is known about fields ---------------------------------------------------------------------------------------
+
+
+@cache
+def _enums() -> dict[str, list[str]]:
+    """The values that a field may have, by its type and name."""
+    lines = (files("kubesched.apiserver.openapi") / "enums.txt").read_text(encoding="utf-8").splitlines()
+    return {name: json.loads(values) for name, _, values in (line.partition(" ") for line in lines) if name != "#"}
+
+
+def _merging(field: Field, rule: str) -> JSON:
+    """How server-side apply merges a field, where upstream says so."""
+    if not rule:
+        return {}
+    if field.shape.kind != "list":
+        return {"x-kubernetes-map-type": rule}
+    if rule in ("atomic", "set"):
+        return {"x-kubernetes-list-type": rule}
+    return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": rule.split(",")}
+
+
 # --- definitions ------------------------------------------------------------------------------------------------------
 
 
@@ -219,7 +242,7 @@ class Definitions:
         common = schemas().types["core.ConfigMap"].fields  # what every kind has
         properties = {
             **(schema.get("properties") or {}),
-            **{field: self._field(common[field]) for field in ("apiVersion", "kind", "metadata")},
+            **{field: self._field(common[field], "core.ConfigMap") for field in ("apiVersion", "kind", "metadata")},
         }
         if schema.get("x-kubernetes-preserve-unknown-fields") and not self._v3:
             # As upstream: version 2 cannot express it, so it says nothing, lest clients refuse valid objects.
@@ -259,20 +282,25 @@ class Definitions:
             body["description"] = type_.text
         if required := [field.name for field in type_.fields.values() if field.required]:
             body["required"] = required
+        if rule := merging_rules().get(type_.name):
+            body["x-kubernetes-map-type"] = rule
         if type_.fields:
-            body["properties"] = {field.name: self._field(field) for field in type_.fields.values()}
+            body["properties"] = {field.name: self._field(field, type_.name) for field in type_.fields.values()}
 
-    def _field(self, field: Field) -> JSON:
+    def _field(self, field: Field, owner: str) -> JSON:
         body = self._shape(field.shape)
+        if values := _enums().get(f"{owner}.{field.name}"):
+            next((body[part] for part in ("items", "additionalProperties") if part in body), body)["enum"] = values
         extras: JSON = {"description": field.text} if field.text else {}
-        strategies = [*(("merge",) if field.merges else ()), *(("retainKeys",) if field.retain_keys else ())]
-        if strategies:
+        extras |= _merging(field, merging_rules().get(f"{owner}.{field.name}", ""))
+        used = {"merge": field.merges, "replace": field.replaces, "retainKeys": field.retain_keys}
+        if strategies := [name for name, is_used in used.items() if is_used]:
             extras["x-kubernetes-patch-strategy"] = ",".join(strategies)
         if field.merge_key:
             extras["x-kubernetes-patch-merge-key"] = field.merge_key
         if "$ref" in body and extras and self._v3:
             # OpenAPI v3 ignores everything beside a $ref, so the reference goes into allOf.
-            body = {"allOf": [body], "default": {}}
+            body = {"allOf": [body], **({"default": {}} if field.shape.object is not None else {})}
         return {**body, **extras}
 
     def _shape(self, shape: ValueType) -> JSON:
@@ -287,7 +315,8 @@ class Definitions:
         return dict(_SCALARS[shape.kind])
 
     def _named_scalar(self, name: str, body: JSON) -> JSON:
-        type_ = {"oneOf": [{"type": "string"}, {"type": "number"}]} if self._v3 else {"type": "string"}
+        is_either = self._v3 and body.get("format") != "date-time"
+        type_ = {"oneOf": [{"type": "string"}, {"type": "number"}]} if is_either else {"type": "string"}
         self.found[name] = {**body, **type_}
         return {"$ref": f"{self._prefix}{name}"}
 

@@ -262,7 +262,7 @@ def _merge_field(result: JSON, key: str, value: Any, type_: ObjectType | None) -
     if value is None:
         result.pop(key, None)
     elif isinstance(value, dict):
-        old = result.get(key)
+        old = None if field is not None and field.replaces else result.get(key)
         result[key] = _merge_object(old if isinstance(old, dict) else {}, value, _object_type(field))
         if value.get("$patch") == "delete":
             result.pop(key, None)
