@@ -9,6 +9,7 @@ from tests.apiserver.support import TABLE, refusal, take
 
 from kubesched.apiserver.apiserver import ApiServer
 from kubesched.apiserver.crd.schema import Validator
+from kubesched.apiserver.crd.values import whole_numbers
 from kubesched.apiserver.inprocess.local import LocalClient
 from kubesched.apiserver.rest.patch import STRATEGIC
 from kubesched.apiserver.wire.status import StatusError
@@ -122,6 +123,19 @@ async def test_unknown_fields_are_pruned(client: LocalClient) -> None:
     assert response.warnings == ['unknown field "spec.wrong"']
     stored = (await client.get(f"{TABS}/a"))["spec"]
     assert ("wrong" in stored, stored["free"]) == (False, {"any": {"thing": 1}})
+
+
+async def test_all_strict_problems_of_a_custom_object_are_reported(client: LocalClient) -> None:
+    """Repeated fields come first, then the unknown ones of metadata and schema, sorted; for a patch too."""
+    await client.create(DEFINITIONS, definition())
+    body = tab("a", wrong=1, bad=2)
+    body["metadata"]["foo"] = body["zz"] = 1
+    words = ", ".join(f'unknown field "{path}"' for path in ("metadata.foo", "spec.bad", "spec.wrong", "zz"))
+    strict = await refusal(client.create(f"{TABS}?fieldValidation=Strict", body))
+    assert strict.message.endswith(f"strict decoding error: {words}")
+    await client.create(TABS, tab("a"))
+    patch = {"metadata": {"foo": 1}, "spec": {"wrong": 1, "bad": 2}, "zz": 1}
+    assert words in (await refusal(client.patch(f"{TABS}/a?fieldValidation=Strict", patch))).message
 
 
 async def test_subresources(client: LocalClient) -> None:
@@ -414,6 +428,46 @@ def test_what_schemas_ask_for(value: JSON, words: list[str]) -> None:
     assert [f"{problem.field}: {problem.message}" for problem in problems] == words
 
 
+NO_INTEGER = 'x: Invalid value: "number": x in body must be of type integer: "number"'
+CHECKED = '<nil>: Invalid value: "": Checked value must be of type integer'
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "words"),
+    [
+        (
+            {},
+            1.5,
+            [
+                'x: Invalid value: "number": x in body must be of type integer: "number"',
+                f"{CHECKED} (default format) in x",
+            ],
+        ),
+        ({}, 1e16, ['x: Invalid value: "number": x in body must be of type integer: "number"']),
+        (
+            {"format": "int32"},
+            1.5,
+            [
+                'x: Invalid value: "float64": x in body must be of type int32: "float64"',
+                f"{CHECKED} with format int32 in x",
+            ],
+        ),
+        ({"format": "int32"}, 3_000_000_000, [f"{CHECKED} with format int32 in x"]),
+    ],
+)
+def test_numbers_that_are_no_integers(schema: JSON, value: float, words: list[str]) -> None:
+    """The words are kube-apiserver's, which checks the type and the size."""
+    problems = Validator({"type": "object", "properties": {"x": {"type": "integer", **schema}}}).problems({"x": value})
+    assert [f"{problem.field}: {problem.message}" for problem in problems] == words
+
+
+def test_numbers_without_a_fraction_are_integers() -> None:
+    """Go reads 1.0 and 1e3 as integers and writes them so; larger floats stay what they are."""
+    assert repr(whole_numbers({"a": [1.0, {"b": 1e3, "c": 1.5}], "d": 1e20})) == (
+        "{'a': [1, {'b': 1000, 'c': 1.5}], 'd': 1e+20}"
+    )
+
+
 @pytest.mark.parametrize(
     ("name", "fine", "wrong"),
     [
@@ -424,12 +478,24 @@ def test_what_schemas_ask_for(value: JSON, words: list[str]) -> None:
         ("uri", "http://x", "x"),
         ("email", "a@b", "x"),
         ("ipv4", "1.2.3.4", "::1"),
+        ("ipv4", "01.2.3.4", "01.2.3"),
+        ("ipv4", "::ffff:1.2.3.4", "1.2.3.4%eth0"),
         ("ipv6", "::1", "1.2.3.4"),
+        ("ipv6", "::ffff:1.2.3.4", "fe80::1%eth0"),
         ("cidr", "10.0.0.1/8", "10.0.0.1"),
+        ("cidr", "01.2.3.4/08", "1.2.3.4/255.255.255.0"),
+        ("cidr", "::/128", "fe80::1%eth0/64"),
+        ("isbn", "978-0321751041", "978-0321751042"),
+        ("isbn10", "0321751043", "0321751044"),
+        ("isbn13", "9780321751041", "0321751043"),
+        ("creditcard", "4111-1111-1111-1111", "4111-1111-1111-1112"),
+        ("rgbcolor", "rgb(255, 0,12)", "rgb(256,0,0)"),
         ("uuid", "12345678123412341234123456789012", "x"),
         ("byte", "YQ==", ""),
         ("hostname", "a.example", "1.2.3.4"),
         ("mac", "00:11:22:33:44:55", "00:11"),
+        ("mac", "0011.2233.4455", "00:11-22:33:44:55"),
+        ("mac", ":".join(["00"] * 20), ":".join(["00"] * 9)),
         ("uuid4", "12345678-1234-4234-8234-123456789012", "12345678-1234-3234-8234-123456789012"),
         ("k8s-short-name", "a-b", "a.b"),
         ("k8s-long-name", "a.b", "A"),

@@ -172,6 +172,23 @@ async def test_variables_conditions_and_parameters(client: LocalClient) -> None:
     assert "no params found" in (await refusal(client.create(DEPLOYMENTS, deployment("g", 5)))).message
 
 
+async def test_bindings_that_cannot_be_used_are_reported_first(client: LocalClient) -> None:
+    """Before the policies that ran and failed; and the name in the details is the one that was sent."""
+    await policy(client, merged("Object{spec: Object.spec{replicas: object.nope}}"), name="a")
+    await policy(client, patched("[JSONPatch{op: 'add', path: '/metadata/name', value: 'other'}]"), name="b")
+    await policy(
+        client,
+        merged("Object{}"),
+        name="c",
+        binding={"paramRef": {"name": "none", "namespace": "default", "parameterNotFoundAction": "Deny"}},
+        paramKind={"apiVersion": "v1", "kind": "ConfigMap"},
+    )
+    details = (await refusal(client.create(DEPLOYMENTS, deployment("d")))).status()["details"]
+    assert details["name"] == "d"
+    assert [cause["message"][:10] for cause in details["causes"]] == ["policy 'c'", "policy 'a'"]
+    assert all(set(cause) == {"message"} for cause in details["causes"])
+
+
 @pytest.mark.parametrize(("again", "expected"), [("Never", "a"), ("IfNeeded", "a-b")])
 async def test_reinvocation(client: LocalClient, again: str, expected: str) -> None:
     """A policy runs a second time if it asks for that and a later one has changed the object."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from kubesched.apiserver.crd.columns import columns_of
 from kubesched.apiserver.crd.schema import Validator, without_nulls
-from kubesched.apiserver.crd.values import NOWHERE
+from kubesched.apiserver.crd.values import NOWHERE, whole_numbers
 from kubesched.apiserver.kinds.fields import fields_reader
 from kubesched.apiserver.kinds.registry import SCALE, STATUS, ApiResource, ResourceRegistry
 from kubesched.apiserver.meta import timestamp
@@ -59,6 +59,7 @@ class CustomResources:
         if not resource.custom:
             return []
         validator = self._validators[resource]
+        whole_numbers(obj)
         unknown = validator.prune(obj)
         validator.default(obj)
         return unknown

@@ -30,6 +30,8 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "array": (list,),
 }
 _INTEGER_BITS = {"int32": 31, "int64": 63}
+_MOST_WHOLE = 2**53
+"""From here on, floats do not say which integer is meant."""
 
 
 def check_value(value: Any, schema: JSON, path: str, problems: Problems) -> None:
@@ -37,10 +39,13 @@ def check_value(value: Any, schema: JSON, path: str, problems: Problems) -> None
     if value is None and schema.get("nullable"):
         return
     if not _has_type(value, schema):
-        found = _type_name(value)
-        wanted = "integer,string" if schema.get(_INT_OR_STRING) else schema.get("type")
+        found, wanted = _type_name(value), "integer,string" if schema.get(_INT_OR_STRING) else schema.get("type")
+        if isinstance(value, float) and _is_integer_with_format(schema):
+            found, wanted = "float64", schema["format"]
         message = f'Invalid value: "{found}": {path} in body must be of type {wanted}: "{found}"'
         problems.add("FieldValueTypeInvalid", path, message)
+        if isinstance(value, float) and schema.get("type") == "integer":
+            _check_bits(value, schema, path, problems)
         _check_alternatives(value, schema, path, problems)
         return
     _check_alternatives(value, schema, path, problems)
@@ -54,6 +59,19 @@ def check_value(value: Any, schema: JSON, path: str, problems: Problems) -> None
         _check_list(value, schema, path, problems)
     elif isinstance(value, int | float) and not isinstance(value, bool):
         _check_number(value, schema, path, problems)
+
+
+def whole_numbers(value: Any) -> Any:
+    """The same value, in which numbers without a fraction are integers: 1.0 is 1, as upstream reads and writes it."""
+    if isinstance(value, float):
+        return int(value) if value.is_integer() and abs(value) < _MOST_WHOLE else value
+    if isinstance(value, dict):
+        for name, item in value.items():
+            if isinstance(item, float | dict | list):
+                value[name] = whole_numbers(item)
+    elif isinstance(value, list):
+        value[:] = map(whole_numbers, value)
+    return value
 
 
 # --- types ------------------------------------------------------------------------------------------------------------
@@ -175,9 +193,19 @@ def _check_number(value: float, schema: JSON, path: str, problems: Problems) -> 
         problems.invalid(path, value, f"{start} {bound} {most}")
     if schema.get("multipleOf") and not _is_multiple(value, schema["multipleOf"]):
         problems.invalid(path, value, f"{start} a multiple of {schema['multipleOf']}")
-    bits = _INTEGER_BITS.get(schema.get("format", ""))
-    if bits and schema.get("type") == "integer" and not -(1 << bits) <= value < 1 << bits:
-        _nowhere(problems, f"Checked value must be of type integer with format {schema['format']} in {path}")
+    if _is_integer_with_format(schema):
+        _check_bits(value, schema, path, problems)
+
+
+def _is_integer_with_format(schema: JSON) -> bool:
+    return schema.get("type") == "integer" and schema.get("format") in _INTEGER_BITS
+
+
+def _check_bits(value: float, schema: JSON, path: str, problems: Problems) -> None:
+    bits = _INTEGER_BITS.get(schema.get("format", ""), 63)
+    if not (-(1 << bits) <= value < 1 << bits and value == int(value)):
+        which = f"with format {schema['format']}" if _is_integer_with_format(schema) else "(default format)"
+        _nowhere(problems, f"Checked value must be of type integer {which} in {path}")
 
 
 def _is_multiple(value: float, factor: float) -> bool:

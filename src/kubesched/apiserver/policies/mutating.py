@@ -11,7 +11,7 @@ from kubesched.apiserver.apply.fields import merge
 from kubesched.apiserver.apply.requests import undeclared
 from kubesched.apiserver.apply.shapes import MergeShape
 from kubesched.apiserver.auth.rbac import Authorizer
-from kubesched.apiserver.kinds.registry import ResourceRegistry
+from kubesched.apiserver.kinds.registry import ApiResource, ResourceRegistry
 from kubesched.apiserver.kinds.schema import type_of
 from kubesched.apiserver.policies.attributes import AdmissionAttributes
 from kubesched.apiserver.policies.bound import BoundPolicies, CompiledPolicy, Invocation, PolicyError
@@ -103,7 +103,9 @@ class _Run:
     def pass_over(self, attributes: AdmissionAttributes, *, second: bool = False) -> JSON:
         """The object after all policies. In the second pass only those run that are due again."""
         self._errors = []
-        for invocation in self._bound.invocations(attributes):
+        name = attributes.name
+        # As upstream, bindings that cannot be used are reported before anything runs.
+        for invocation in sorted(self._bound.invocations(attributes), key=lambda each: not each.error):
             if second and invocation.key not in self._due:
                 continue
             changed = self._invoke(invocation, attributes)
@@ -113,7 +115,7 @@ class _Run:
                 self._reinvocable.add(invocation.key)
             attributes = replace(attributes, obj=changed)
         if self._errors:
-            raise _refusal(self._errors, attributes)
+            raise _refusal(self._errors, attributes.resource, name)
         return cast(JSON, attributes.obj)
 
     def _invoke(self, invocation: Invocation[MutatingPolicy], attributes: AdmissionAttributes) -> JSON:
@@ -239,8 +241,7 @@ def _internal(message: str) -> StatusError:
     return StatusError(500, f"Internal error occurred: {message}", causes=(Cause("", message),))
 
 
-def _refusal(errors: list[str], attributes: AdmissionAttributes) -> StatusError:
-    resource = attributes.resource
-    details = forbidden(resource.plural, resource.group, attributes.name, "").status().get("details")
+def _refusal(errors: list[str], resource: ApiResource, name: str) -> StatusError:
+    details = forbidden(resource.plural, resource.group, name, "").status().get("details")
     causes = [Cause("", message) for message in errors]
     return StatusError(403, errors[0], reason="Invalid", details=details, causes=causes)

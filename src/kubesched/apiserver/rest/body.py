@@ -18,6 +18,8 @@ from kubesched.base.types import JSON
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 _YAML = "application/yaml"
+_MOST_STRICT = 100
+"""How many problems of fields upstream's decoder collects."""
 _YAML_ERRORS = "yaml: unmarshal errors:"
 
 
@@ -130,7 +132,10 @@ def check_fields(
         unknown = drop_unknown(obj, type_ or custom_type())
     except WrongTypeError as error:
         raise bad_request(f"{handled}: {error}") from None
-    words = with_unknown(request.body, repeated or [], unknown)
+    if type_ is None:
+        request.repeated_fields, request.unknown_fields = (repeated or [])[:_MOST_STRICT], unknown
+        return  # reported with the fields that the schema does not know
+    words = with_unknown(request.body, repeated or [], unknown)[:_MOST_STRICT]
     report_strict(request, words, lambda why: bad_request(f"{handled}: {why}"))
 
 
@@ -146,9 +151,10 @@ def _cannot_be_handled(version: str, kind: str) -> str:
 
 
 def report_dropped(request: ApiRequest, resource: ApiResource, _obj: JSON, dropped: list[str]) -> None:
-    """Report the fields that the schema of a custom resource does not know."""
+    """Report the fields of a custom object that are repeated, and those that its schema does not know."""
     handled = _cannot_be_handled(resource.version, resource.kind)
-    report_strict(request, unknown_words(dropped), lambda why: bad_request(f"{handled}: {why}"))
+    words = [*request.repeated_fields, *unknown_words(sorted([*request.unknown_fields, *dropped]))]
+    report_strict(request, words, lambda why: bad_request(f"{handled}: {why}"))
 
 
 def report_strict(request: ApiRequest, words: list[str], refusal: Callable[[str], StatusError]) -> None:

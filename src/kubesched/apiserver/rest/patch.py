@@ -62,18 +62,23 @@ def json_patch(target: JSON, operations: Any) -> JSON:
 
 
 def _copied_bytes(document: Any, operation: Any) -> int:
-    if not isinstance(operation, dict) or operation.get("op") != "copy":
+    if not isinstance(operation, dict) or operation.get("op") != "copy" or not isinstance(operation.get("from"), str):
         return 0
     return len(msgspec.json.encode(_copied(document, operation)))
 
 
 def _operate(document: Any, operation: Any) -> Any:
-    if not isinstance(operation, dict) or not isinstance(operation.get("path"), str):
+    if not isinstance(operation, dict):
         raise bad_request(f"not an operation of a JSON patch: {operation!r}")
-    name = operation.get("op")
+    name = operation.get("op", "unknown")
     act = _OPERATIONS.get(str(name))
     if act is None:
-        raise bad_request(f"Unexpected kind: {name}")
+        raise JsonPatchError(f"Unexpected kind: {name}")
+    for field in ("path", "from") if name in ("move", "copy") else ("path",):
+        if not isinstance(operation.get(field), str):
+            raise JsonPatchError(
+                f"{name} operation failed to decode {field}: operation, missing {field} field: missing value"
+            )
     if not _is_pointer(operation["path"]):
         raise JsonPatchError(f"{name} operation does not apply: doc is missing {_where(operation)}: missing value")
     return act(document, _pointer(operation["path"]), operation)
@@ -88,7 +93,7 @@ def _where(operation: JSON) -> str:
 
 
 def _add(document: Any, path: list[str], operation: JSON) -> Any:
-    return _insert(document, path, _value_of(operation), operation)
+    return _insert(document, path, operation.get("value"), operation)
 
 
 def _remove(document: Any, path: list[str], operation: JSON) -> Any:
@@ -106,24 +111,19 @@ def _remove(document: Any, path: list[str], operation: JSON) -> Any:
 
 
 def _replace(document: Any, path: list[str], operation: JSON) -> Any:
+    """Replace a value. A field that its object does not have is added, as upstream."""
+    value = copy.deepcopy(operation.get("value"))
     if not path:
-        return copy.deepcopy(_value_of(operation))
+        return value
     parent, last = _parent(
         document, path, f"replace operation does not apply: doc is missing path: {operation['path']}"
     )
-    if isinstance(parent, list):
-        parent[_index(parent, last, len(parent) - 1)] = copy.deepcopy(_value_of(operation))
-    elif last in parent:
-        parent[last] = copy.deepcopy(_value_of(operation))
-    else:
-        raise JsonPatchError(
-            f"replace operation does not apply: doc is missing key: {operation['path']}: missing value"
-        )
+    parent[_index(parent, last, len(parent) - 1) if isinstance(parent, list) else last] = value
     return document
 
 
 def _move(document: Any, path: list[str], operation: JSON) -> Any:
-    origin = str(operation.get("from", ""))
+    origin = operation["from"]
     source = _pointer(origin)
     parent, last = _parent(document, source, f"move operation does not apply: doc is missing from path: {origin}")
     if isinstance(parent, dict) and last not in parent:
@@ -141,11 +141,10 @@ def _copy(document: Any, path: list[str], operation: JSON) -> Any:
 
 def _copied(document: Any, operation: JSON) -> Any:
     """The value that a copy operation copies: null for a field that its object does not have, as upstream."""
-    origin = str(operation.get("from", ""))
-    source = _pointer(origin)
-    if not source:
-        return document
-    parent, last = _parent(document, source, f"copy operation does not apply: doc is missing from path: {origin}")
+    origin = operation["from"]
+    parent, last = _parent(
+        document, _pointer(origin), f"copy operation does not apply: doc is missing from path: {origin}"
+    )
     return _get(parent, [last])
 
 
@@ -175,12 +174,6 @@ def _pointer(text: str) -> list[str]:
     return [part.replace("~1", "/").replace("~0", "~") for part in text.split("/")[1:]]
 
 
-def _value_of(operation: JSON) -> Any:
-    if "value" not in operation:
-        raise bad_request(f"operation {operation.get('op')!r} has no value")
-    return operation["value"]
-
-
 def _get(document: Any, path: list[str], missing: str = "") -> Any:
     """The value at a path. If there is none: an error that starts with `missing`, or None if that is empty."""
     for part in path:
@@ -196,17 +189,13 @@ def _get(document: Any, path: list[str], missing: str = "") -> Any:
 
 
 def _parent(document: Any, path: list[str], missing: str) -> tuple[Any, str]:
-    if not path:
-        raise JsonPatchError("the whole document cannot be removed or added to")
-    parent = _get(document, path[:-1], missing)
+    parent = _get(document, path[:-1], missing) if path else None
     if not isinstance(parent, dict | list):
         raise JsonPatchError(f"{missing}: missing value")
     return parent, path[-1]
 
 
 def _insert(document: Any, path: list[str], value: Any, operation: JSON) -> Any:
-    if not path:
-        return copy.deepcopy(value)
     parent, last = _parent(
         document, path, f"{operation['op']} operation does not apply: doc is missing {_where(operation)}"
     )

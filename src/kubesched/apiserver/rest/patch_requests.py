@@ -62,12 +62,15 @@ class PatchRequest:
         except WrongTypeError as error:
             why = error.converted if self._form == patches.STRATEGIC else str(error)
             raise self._refusal(patched, why) from None
-        self._report(patched, [*self._body_words(), *unknown_words(unknown)])
+        self._unknown = unknown
+        if self._type is not None:
+            self._report(patched, [*self._body_words(), *unknown_words(unknown)])
         return patched
 
     def report_dropped(self, patched: JSON, dropped: list[str]) -> None:
-        """Report the fields that the schema of a custom resource does not know."""
-        self._report(patched, unknown_words(dropped))
+        """Report the fields of a custom object that are repeated, and those that its schema does not know."""
+        if self._type is None:
+            self._report(patched, [*self._body_words(), *unknown_words(sorted([*self._unknown, *dropped]))])
 
     def _patched(self, old: JSON) -> JSON:
         if self._form == patches.JSON_PATCH:

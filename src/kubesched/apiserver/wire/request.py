@@ -49,6 +49,10 @@ class ApiRequest:
     warnings: list[str] = field(default_factory=list)
     receive: Callable[[], Awaitable[bytes]] | None = None
     address: str = ""
+    repeated_fields: list[str] = field(default_factory=list)
+    """What is to be said about repeated fields of a custom object, together with what its schema does not know."""
+    unknown_fields: list[str] = field(default_factory=list)
+    """The paths of unknown fields in the metadata of a custom object."""
 
     @property
     def client(self) -> str:

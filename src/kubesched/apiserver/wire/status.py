@@ -42,7 +42,7 @@ class Cause:
     field: str = ""
 
     def to_json(self) -> JSON:
-        body: JSON = {"reason": self.reason, "message": self.message}
+        body: JSON = {"reason": self.reason, "message": self.message} if self.reason else {"message": self.message}
         return {**body, "field": self.field} if self.field else body
 
 
