@@ -150,6 +150,11 @@ def test_a_file_without_pods(tmp_path: Path) -> None:
     assert "there is nothing to schedule: no Pod, Deployment" in result.stderr
 
 
+def test_names_of_plugins_stay_whole_in_a_narrow_terminal() -> None:
+    """With 60 columns, the longest name of the decision in full stands on one line beside its scores."""
+    assert re.search(r"^  NodeResourcesBalancedAllocation +\d+ +\d+$", run(60), re.MULTILINE)
+
+
 @pytest.mark.parametrize("columns", [60, 80, 200])
 def test_no_line_ends_in_blanks(columns: int) -> None:
     """Lines have no blanks at their ends, and only kube-scheduler's own message is longer than the terminal is wide."""

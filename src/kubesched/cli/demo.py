@@ -229,18 +229,22 @@ def _placement(name: str, decision: Decision) -> tuple[str, ...]:
 def _show_scores(out: Console, engine: Engine, name: str, decision: Decision) -> None:
     """Print every plugin's scores for the best nodes, and the reasons against the nodes that do not fit."""
     assert decision.scores is not None
-    best = sorted(decision.scores.by_node(), key=lambda scored: (scored[0] != decision.node, -scored[2]))[:3]
+    narrow = out.width < NARROW
+    best = sorted(decision.scores.by_node(), key=lambda scored: (scored[0] != decision.node, -scored[2]))
+    best = best[: 2 if narrow else 3]
     table = Table(box=box.SIMPLE, show_footer=True)
     table.add_column("plugin", footer="total", overflow="fold")
-    table.add_column("weight", justify="right")
+    if not narrow:
+        table.add_column("weight", justify="right")
     for node, _, total in best:
         style = "green" if node == decision.node else ""
         table.add_column(node, footer=str(total), justify="right", style=style, footer_style=style, overflow="fold")
     for plugin in decision.scores.plugins:
-        weight = str(engine.framework.weights[plugin])
-        table.add_row(plugin, weight, *(str(plugins[plugin]) for _, plugins, _ in best))
+        weight = [] if narrow else [str(engine.framework.weights[plugin])]
+        table.add_row(plugin, *weight, *(str(plugins[plugin]) for _, plugins, _ in best))
     _heading(out, f"{name} in full")
-    out.print(f"{decision.feasible} of {decision.evaluated} nodes fit. Scores of the best three, weights included:")
+    which = "two" if len(best) == 2 else "three"
+    out.print(f"{decision.feasible} of {decision.evaluated} nodes fit. Scores of the best {which}, weights included:")
     out.print(table)
     if decision.evaluated > decision.feasible and decision.diagnosis is not None:
         out.print(f"{decision.evaluated - decision.feasible} do not:")
@@ -270,7 +274,8 @@ async def _show_end(out: Console, demo: Demo) -> None:
     phases = await demo.phases()
     waiting = sorted(name for name, phase in phases.items() if phase == "Pending")
     running = sum(phase == "Running" for phase in phases.values())
-    out.print(f"\nIn the end {running} pods run." + (f" Without a node: {', '.join(waiting)}." if waiting else ""))
+    run = "1 pod runs" if running == 1 else f"{running} pods run"
+    out.print(f"\nIn the end {run}." + (f" Without a node: {', '.join(waiting)}." if waiting else ""))
 
 
 def _heading(out: Console, text: str) -> None:
