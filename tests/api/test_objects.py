@@ -333,6 +333,12 @@ def test_dates_from_yaml_are_strings_again() -> None:
         assert pod.metadata.creation_timestamp == "2026-01-02T03:04:05Z"
 
 
+def test_keys_from_yaml_are_strings_again() -> None:
+    """A YAML reader turns some keys into numbers and truth values; Kubernetes has strings."""
+    node = decode_as(Node, {"metadata": {"name": "a", "labels": {1: "x", False: "y"}}})
+    assert node.labels == {"1": "x", "false": "y"}
+
+
 # --- refusals ---------------------------------------------------------------------------------------------------------
 
 
@@ -362,6 +368,19 @@ def test_dates_from_yaml_are_strings_again() -> None:
         (
             {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "shop", "labels": {"x/y": 3}}},
             'Pod shop/a: metadata.labels["x/y"]: expected str, got int (3)',
+        ),
+        (
+            {
+                "apiVersion": "resource.k8s.io/v1",
+                "kind": "ResourceSlice",
+                "metadata": {"name": "a"},
+                "spec": {
+                    "devices": [{"capacity": {"memory": {"value": "1Gi"}, "bandwidth": {"requestPolicy": "x"}}}],
+                    "sharedCounters": True,
+                },
+            },
+            'ResourceSlice a: spec.devices[0].capacity["bandwidth"].requestPolicy: expected object | null, '
+            'got str ("x")',
         ),
         (
             {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"overhead": {"cpu": True}}},

@@ -86,15 +86,19 @@ def _decode_forgiving(cls: type[T], data: bytes | Mapping[str, object]) -> T:
 
 
 def _without_nulls(value: object) -> object:
-    """A copy without nulls. Values that YAML parsed as dates become strings again, as Kubernetes has them."""
+    """A copy without nulls. Keys and dates that YAML did not read as strings become strings, as Kubernetes has them."""
     if isinstance(value, Mapping):
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+        return {_text(key): _without_nulls(item) for key, item in value.items() if item is not None}
     if isinstance(value, list | tuple):
         return [_without_nulls(item) for item in value if item is not None]
     if isinstance(value, datetime):
         moment = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
         return moment.isoformat().replace("+00:00", "Z")
     return value
+
+
+def _text(key: object) -> str:
+    return key if isinstance(key, str) else msgspec.json.encode(key).decode()
 
 
 # --- describing errors ------------------------------------------------------------------------------------------------
@@ -119,7 +123,7 @@ def _explain(cls: type[msgspec.Struct], raw: object, error: msgspec.ValidationEr
     if not isinstance(raw, dict):
         return InvalidObject(cls.__name__, "", "", _plain(str(error)))
     path, problem = _located(str(error))
-    steps = _steps(cls, raw, f".{path}" if path else "")
+    steps = _steps(cls, raw, f".{path}" if path else "", str(error))
     value = _value_at(raw, steps)
     shown = msgspec.json.encode(value).decode()
     problem = f"quantity {shown} {MALFORMED}" if "matching regex" in problem else f"{problem} ({shown})"
@@ -137,9 +141,9 @@ class _MapKey(str):
     """A step into a map, which is written differently from a step into a struct."""
 
 
-def _steps(cls: type[msgspec.Struct], raw: dict[str, object], path: str) -> list[str | int]:
+def _steps(cls: type[msgspec.Struct], raw: dict[str, object], path: str, message: str) -> list[str | int]:
     """The keys and indexes that lead to the faulty value. msgspec does not say which key of a map it was, so each is
-    tried."""
+    tried until one gives the same message. There may be other mistakes elsewhere."""
     steps: list[str | int] = []
     for match in _STEP.finditer(path):
         if match["name"]:
@@ -147,11 +151,11 @@ def _steps(cls: type[msgspec.Struct], raw: dict[str, object], path: str) -> list
         elif match["index"]:
             steps.append(int(match["index"]))
         else:
-            steps.append(_faulty_key(cls, raw, steps))
+            steps.append(_faulty_key(cls, raw, steps, message))
     return steps
 
 
-def _faulty_key(cls: type[msgspec.Struct], raw: dict[str, object], steps: list[str | int]) -> _MapKey:
+def _faulty_key(cls: type[msgspec.Struct], raw: dict[str, object], steps: list[str | int], message: str) -> _MapKey:
     mapping = _value_at(raw, steps)
     assert isinstance(mapping, dict)
     entries = dict(mapping)
@@ -160,8 +164,9 @@ def _faulty_key(cls: type[msgspec.Struct], raw: dict[str, object], steps: list[s
         mapping[key] = value
         try:
             msgspec.convert(raw, cls)
-        except msgspec.ValidationError:
-            return _MapKey(key)
+        except msgspec.ValidationError as error:
+            if str(error) == message:
+                return _MapKey(key)
     raise AssertionError("one entry of the map must be at fault")
 
 
