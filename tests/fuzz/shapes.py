@@ -34,10 +34,11 @@ LEAVES = {
     inspect.AnyType: JUNK,
 }
 TYPES = {kind: cast(inspect.StructType, inspect.type_info(kind)) for kind in KINDS}
-OFTEN = (
+OFTEN: tuple[type[api.Object], ...] = (
     *[api.Pod] * 16,
     *[api.Node] * 6,
-    *[api.ResourceClaim, api.ResourceSlice, api.PersistentVolumeClaim] * 3,
+    *[api.ResourceClaim] * 3,
+    *[api.ResourceSlice] * 3,
     *KINDS,
 )
 FEW = 3
