@@ -124,6 +124,18 @@ async def test_it_is_deleted_some_time_after_its_end(clock: VirtualClock) -> Non
 
 
 @virtual_time
+async def test_a_condition_without_a_time_is_survived(clock: VirtualClock, caplog: pytest.LogCaptureFixture) -> None:
+    """A user may write one. When the Job ended is not known then, so that it stays."""
+    async with world(clock, nodes=0) as w:
+        w.create(JOBS, "pi", _job("1s", ttlSecondsAfterFinished=5))
+        done = {"conditions": [{"type": "Complete", "status": "True"}, {"reason": "odd"}]}
+        w.access.edit(JOBS, "default/pi", lambda job: job.update(status=done), "status")
+        await clock.advance(60)
+        assert w.names(JOBS) == ["pi"]
+        assert not [each for each in caplog.records if each.exc_info]
+
+
+@virtual_time
 async def test_with_a_finalizer_it_is_deleted_once(clock: VirtualClock) -> None:
     """A finished Job that a finalizer holds after its TTL is not written again and again."""
     async with world(clock) as w:

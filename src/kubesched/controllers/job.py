@@ -126,8 +126,10 @@ class JobController(Controller):
         self._ended.pop(job["metadata"]["uid"], None)
         if ttl is None or "deletionTimestamp" in job["metadata"]:  # a finalizer may hold it for any time
             return
-        ended = max(parse_timestamp(each["lastTransitionTime"]) for each in job["status"]["conditions"])
-        left = ended + ttl - self._access.clock.now()
+        times = [each["lastTransitionTime"] for each in job["status"]["conditions"] if each.get("lastTransitionTime")]
+        if not times:  # a user has written the conditions
+            return
+        left = max(map(parse_timestamp, times)) + ttl - self._access.clock.now()
         if left > 0:
             self.enqueue(key, left)
         else:

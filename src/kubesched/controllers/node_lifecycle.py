@@ -158,7 +158,7 @@ def _unready(now: str) -> Callable[[JSON], None]:
     def edit(pod: JSON) -> None:
         conditions = pod["status"].get("conditions") or []
         ready = next((each for each in conditions if each.get("type") == "Ready"), None)
-        if ready is not None and ready["status"] == "True":
+        if ready is not None and ready.get("status") == "True":
             pod["status"]["conditions"] = set_condition(conditions, {**ready, "status": "False"}, now)
 
     return edit
