@@ -16,11 +16,12 @@ import inspect
 import itertools
 import selectors
 import time
+from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Executor
 from contextvars import Context, copy_context
-from heapq import heappush
-from typing import Any, Concatenate, ParamSpec, TypeVar, TypeVarTuple, Unpack, cast
+from heapq import heappop, heappush
+from typing import Any, Concatenate, ParamSpec, TypeVar, TypeVarTuple, Unpack
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -29,7 +30,9 @@ Ts = TypeVarTuple("Ts")
 START = 1_767_225_600.0
 """Midnight of 1 January 2026, UTC: the default start of a virtual clock."""
 POLL_INTERVAL = 100
-"""How many turns may pass without a look at the kernel while no socket is open."""
+"""How many turns pass without asking the kernel while no socket is open and no thread works."""
+LONGEST_JUMP = 24 * 3600
+"""The most that time moves on at once, in seconds, as in asyncio."""
 
 
 class SystemClock:
@@ -55,21 +58,15 @@ class _Timer(tuple[float, int]):
     simulation. Tuples are compared in C.
     """
 
-    _scheduled = False
+    _scheduled = True
     _cancelled = False
     _source_traceback = None
-
-    def __init__(self, _key: tuple[float, int]) -> None:
-        self._when = self[0]
-
-    def prepare(
-        self, loop: VirtualLoop, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None
-    ) -> None:
-        """Set what happens when it is due."""
-        self._loop = loop
-        self._callback: Callable[..., object] | None = callback
-        self._args = args
-        self._context = copy_context() if context is None else context
+    # Set by the loop, without a call, since a pod of a large simulation has five timers.
+    _when: float
+    _loop: VirtualLoop
+    _callback: Callable[..., object] | None
+    _args: tuple[Any, ...]
+    _context: Context
 
     def when(self) -> float:
         return self._when
@@ -79,7 +76,7 @@ class _Timer(tuple[float, int]):
 
     def cancel(self) -> None:
         if not self._cancelled:
-            self._loop._timer_handle_cancelled(self)  # type: ignore[attr-defined]  # asyncio removes those from its heap
+            self._loop._timer_handle_cancelled(self)  # asyncio removes those from its heap
             self._cancelled = True
             self._callback, self._args = None, ()
 
@@ -94,6 +91,23 @@ class _Timer(tuple[float, int]):
             self._loop.call_exception_handler({"message": what, "exception": error, "handle": self})
 
 
+class _Soon(asyncio.Handle):
+    """A callback that is ready. Unlike asyncio's it does not ask the loop whether it is in debug mode."""
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        loop: asyncio.AbstractEventLoop,
+        context: Context | None,
+    ) -> None:
+        self._callback, self._args, self._loop = callback, args, loop
+        self._context = copy_context() if context is None else context
+        self._cancelled, self._repr, self._source_traceback = False, None, None
+
+
 class VirtualLoop(asyncio.SelectorEventLoop):
     """An event loop whose time stands still while anything can run, and jumps to the next timer when nothing can.
 
@@ -102,6 +116,16 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     Work in threads takes no virtual time: the loop waits for it. Neither does I/O inside this process. The kernel may
     need a moment for it, so an open socket gets `io_wait` real seconds to become ready before time jumps.
     """
+
+    # Attributes of asyncio's loops, which it does not declare.
+    _ready: deque[asyncio.Handle | _Timer]
+    _scheduled: list[_Timer]
+    _timer_cancelled_count: int
+    _timer_handle_cancelled: Callable[[_Timer], None]
+    _clock_resolution: float
+    _stopping: bool
+    _debug: bool
+    _closed: bool
 
     def __init__(self, io_wait: float = 0.002) -> None:
         self._now = 0.0
@@ -121,10 +145,46 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self, when: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
         timer = _Timer((when, next(self._places)))
-        timer.prepare(self, callback, args, context)
-        heappush(self._scheduled, timer)  # type: ignore[attr-defined]  # asyncio has no other way
-        timer._scheduled = True
-        return cast(asyncio.TimerHandle, timer)
+        timer._when, timer._loop, timer._callback, timer._args = when, self, callback, args
+        timer._context = copy_context() if context is None else context
+        heappush(self._scheduled, timer)
+        return timer  # type: ignore[return-value]  # it takes the place of one
+
+    def call_soon(
+        self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.Handle:
+        if self._debug or self._closed:
+            return super().call_soon(callback, *args, context=context)
+        handle = _Soon(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
+    def _run_once(self) -> None:
+        """One of asyncio's turns, then many that do not ask the kernel.
+
+        Without sockets and threads only a signal can arrive, and a simulated day has a million turns.
+        """
+        super()._run_once()  # type: ignore[misc]  # asyncio does not declare it
+        ready, scheduled, io = self._ready, self._scheduled, self._selector_of_time
+        for _ in range(POLL_INTERVAL):
+            if self._stopping or io.foreign or self.threads or self._debug:
+                return
+            while scheduled and scheduled[0]._cancelled:
+                self._timer_cancelled_count -= 1
+                heappop(scheduled)._scheduled = False
+            if not ready:
+                seconds = min(scheduled[0][0] - self._now, LONGEST_JUMP) if scheduled else None
+                if seconds is None or seconds > 0:
+                    self.nothing_ready(seconds)
+            due = self._now + self._clock_resolution
+            while scheduled and scheduled[0][0] < due:
+                timer = heappop(scheduled)
+                timer._scheduled = False
+                ready.append(timer)
+            for _ in range(len(ready)):
+                handle = ready.popleft()
+                if not handle._cancelled:
+                    handle._run()
 
     async def idle(self) -> None:
         """Wait until nothing can run before time passes."""
@@ -175,12 +235,11 @@ class _JumpingSelector(selectors.BaseSelector):
         self._loop = loop
         self._real = selectors.DefaultSelector()
         self._io_wait = io_wait
-        self._skipped = 0
         self.foreign = 0
         """The number of descriptors apart from the loop's own, which wakes it up."""
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        ready = self._real.select(0) if self._may_be_ready() else []
+        ready = self._real.select(0)
         if ready or (timeout is not None and timeout <= 0):
             return ready
         if self._loop.threads:
@@ -190,15 +249,6 @@ class _JumpingSelector(selectors.BaseSelector):
         if not ready:
             self._loop.nothing_ready(timeout)
         return ready
-
-    def _may_be_ready(self) -> bool:
-        """Whether to ask the kernel. Without sockets and threads only a signal can arrive. Asking for that every time
-        would cost a system call for each step of a simulation."""
-        self._skipped += 1
-        if self.foreign or self._loop.threads or self._skipped >= POLL_INTERVAL:
-            self._skipped = 0
-            return True
-        return False
 
     def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
         key = self._real.register(fileobj, events, data)

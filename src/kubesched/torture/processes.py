@@ -109,7 +109,7 @@ class ProcessLoop(VirtualLoop):
     def nothing_ready(self, seconds: float | None) -> None:
         if self.on_idle is not None:
             self.on_idle()
-        if not self._ready:  # type: ignore[attr-defined]  # asyncio has no other way
+        if not self._ready:
             super().nothing_ready(seconds)
 
     @property
@@ -159,7 +159,7 @@ class ProcessLoop(VirtualLoop):
 
     def take_ready(self, process: SimulatedProcess) -> list[asyncio.Handle]:
         """Take the callbacks of a process out of those that are ready."""
-        ready: Any = self._ready  # type: ignore[attr-defined]  # asyncio has no other way
+        ready: Any = self._ready
         taken = [handle for handle in ready if handle._context.get(PROCESS) is process]
         kept = [handle for handle in ready if handle._context.get(PROCESS) is not process]
         ready.clear()
@@ -168,7 +168,7 @@ class ProcessLoop(VirtualLoop):
 
     def put_ready(self, handles: list[asyncio.Handle]) -> None:
         """Make callbacks ready again."""
-        self._ready.extend(handle for handle in handles if not handle.cancelled())  # type: ignore[attr-defined]  # private
+        self._ready.extend(handle for handle in handles if not handle.cancelled())
 
 
 class ProcessClock:
