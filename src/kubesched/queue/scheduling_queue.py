@@ -9,8 +9,8 @@ for an event; gated pods too), or in flight (being scheduled or bound). Everythi
                        │ │               ▼
                     backoff ◄──── unschedulable ◄─── PreEnqueue says no, at any of these
 
-The caller runs `flush_backoff` and `flush_unschedulable` periodically, and waits for `on_ready` when `pop` returns
-None.
+The caller runs `flush_backoff` and `flush_unschedulable` periodically while pods wait for them (`follow_waiting`), and
+waits for `on_ready` when `pop` returns None.
 """
 
 from __future__ import annotations
@@ -343,6 +343,20 @@ class SchedulingQueue:
     def assigned_pod_deleted(self, pod: api.Pod) -> None:
         """A bound pod was deleted, or an assumed pod was forgotten."""
         self.move_all(ASSIGNED_POD_DELETE, pod, None)
+
+    def follow_waiting(self, on_waiting: Callable[[], None]) -> None:
+        """Call this whenever a pod begins to back off or becomes unschedulable: a flush may be due later."""
+        self._subqueues.on_waiting = on_waiting
+
+    @property
+    def backing_off(self) -> int:
+        """How many pods back off."""
+        return len(self._subqueues.backoff)
+
+    @property
+    def unschedulable(self) -> int:
+        """How many pods wait for an event, gated ones included."""
+        return len(self._unschedulable)
 
     def flush_backoff(self) -> None:
         """Activate the pods whose backoff has passed. Upstream does so at the beginning of each second."""

@@ -6,6 +6,8 @@ it may be popped from either. A pod that PreEnqueue rejects becomes unschedulabl
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from kubesched.base.clock import Clock
 from kubesched.base.log import Log
 from kubesched.framework.events import BACKOFF_COMPLETE, POP_FROM_BACKOFF
@@ -21,6 +23,10 @@ from kubesched.queue.unschedulable import UnschedulablePods
 MOVED = "Pod moved to an internal scheduling queue"
 
 
+def _nothing() -> None:
+    pass
+
+
 class Subqueues:
     """Active, backoff and unschedulable pods."""
 
@@ -34,6 +40,8 @@ class Subqueues:
         metrics: QueueMetrics,
         log: Log,
     ) -> None:
+        self.on_waiting: Callable[[], None] = _nothing
+        """Called when a pod begins to wait for time to pass: it backs off or is unschedulable."""
         self.active = PodHeap(order)
         self.backoff = backoff
         self.unschedulable = unschedulable
@@ -60,7 +68,7 @@ class Subqueues:
     def requeue(self, queued: QueuedPodInfo, strategy: Strategy, event: str) -> Subqueue:
         """Move a pod to the right subqueue after an event or an attempt."""
         if strategy is Strategy.SKIP:
-            self.unschedulable.put(queued, event)
+            self._put_unschedulable(queued, event)
             return Subqueue.UNSCHEDULABLE
         if strategy is Strategy.AFTER_BACKOFF and self.backoff.is_backing_off(queued):
             return Subqueue.BACKOFF if self._to_backoff(queued, event) else Subqueue.UNSCHEDULABLE
@@ -146,7 +154,12 @@ class Subqueues:
         self.unschedulable.remove(queued.uid)
         self.backoff.put(queued)
         self._note_arrival(queued, Subqueue.BACKOFF, event)
+        self.on_waiting()
         return True
+
+    def _put_unschedulable(self, queued: QueuedPodInfo, event: str) -> None:
+        self.unschedulable.put(queued, event)
+        self.on_waiting()
 
     def _put_active(self, queued: QueuedPodInfo, event: str) -> None:
         if queued.initial_attempt_timestamp is None:
@@ -160,7 +173,7 @@ class Subqueues:
         if queued.uid not in self.unschedulable:
             message = "Pod moved to an internal scheduling queue, because the pod is gated"
             self._log(5, message, pod=queued.pod, event=event, queue=Subqueue.UNSCHEDULABLE.value)
-        self.unschedulable.put(queued, event)
+        self._put_unschedulable(queued, event)
         return False
 
     def _out_of_active(self, uid: str) -> QueuedPodInfo | None:

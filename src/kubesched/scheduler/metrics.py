@@ -437,6 +437,8 @@ class Metrics:
         """The number of running tasks of a kind changed."""
         self._goroutines.add((operation,), change)
 
+    is_sampled = True
+
     def cache_size(self, kind: str, number: int) -> None:
         """How many "nodes", "pods" or "assumed_pods" are in the scheduler's cache."""
         self._cache_size.set((kind,), number)

@@ -137,6 +137,11 @@ class MetricsSink(QueueMetrics, Protocol):
         """How many "nodes", "pods" or "assumed_pods" are in the scheduler's cache."""
         ...
 
+    @property
+    def is_sampled(self) -> bool:
+        """Whether `cache_size` and `tidy` must be called every second."""
+        ...
+
     def tidy(self) -> None:
         """Called every second: count what was only collected so far, if it is much."""
         ...
@@ -171,6 +176,8 @@ class NoEvents:
 
 class NoSchedulerMetrics(NoMetrics):
     """Counts nothing."""
+
+    is_sampled = False
 
     def attempt(self, result: str, profile: str, seconds: float) -> None: ...
     def algorithm(self, seconds: float) -> None: ...

@@ -65,7 +65,8 @@ class Scheduler:
         self._stopping = False
         self._stopped = asyncio.Event()
         self._next_housekeeping: asyncio.TimerHandle | None = None
-        self._since_flush = 0
+        self._next_second = 0
+        self._started = 0
         self.synced = asyncio.Event()
         """Set once everything that was in the cluster at the start has been handled."""
 
@@ -102,6 +103,8 @@ class Scheduler:
         shared = self.shared
         sources = self._sources
         sources.start()
+        self._started = floor(shared.clock.monotonic())
+        self.queue.follow_waiting(self._plan_housekeeping)
         self._plan_housekeeping()
         try:
             if await self._unless_stopped(sources.synced()):
@@ -109,6 +112,7 @@ class Scheduler:
                 if turn is None or await self._unless_stopped(turn):
                     await self._loop()
         finally:
+            self._stopping = True
             if self._next_housekeeping is not None:
                 self._next_housekeeping.cancel()
             for waiting in shared.waiting:
@@ -208,16 +212,26 @@ class Scheduler:
     # Housekeeping
 
     def _plan_housekeeping(self) -> None:
-        """At the start of the next second, as upstream. A timer and no task: a simulated day has 86,400 of them."""
+        """Plan it for the start of the next second in which something may be due. Upstream does it every second."""
         now = self.shared.clock.monotonic()
-        self._next_housekeeping = asyncio.get_running_loop().call_later(floor(now) + 1 - now, self._keep_house)
+        second = floor(now) + 1
+        if not self.metrics.is_sampled and not self.queue.backing_off:
+            if not self.queue.unschedulable:
+                return
+            second += (self._started - second) % UNSCHEDULABLE_FLUSH_SECONDS
+        if self._next_housekeeping is not None:
+            if self._next_second <= second:
+                return
+            self._next_housekeeping.cancel()
+        if not self._stopping:
+            self._next_second = second
+            self._next_housekeeping = asyncio.get_running_loop().call_later(second - now, self._keep_house)
 
     def _keep_house(self) -> None:
+        self._next_housekeeping = None
         inbox = self.shared.inbox
         inbox.put(self.queue.flush_backoff)
-        self._since_flush += 1
-        if self._since_flush >= UNSCHEDULABLE_FLUSH_SECONDS:
-            self._since_flush = 0
+        if (self._next_second - self._started) % UNSCHEDULABLE_FLUSH_SECONDS == 0:
             inbox.put(self.queue.flush_unschedulable)
         inbox.put(self._count)
         self._plan_housekeeping()
