@@ -16,7 +16,7 @@ from kubesched.reconcile.cache import is_news
 from kubesched.reconcile.context import ControllerContext
 from kubesched.reconcile.events import reference
 from kubesched.reconcile.loop import Controller
-from kubesched.reconcile.views import Node, Pod
+from kubesched.reconcile.views import Node, Owner, Pod
 
 # The tolerations that upstream adds to every pod of a DaemonSet.
 TOLERATIONS: tuple[JSON, ...] = (
@@ -45,15 +45,11 @@ class DaemonSetController(Controller):
         shelf.observers.append(lambda event: self.enqueue(event.record.key) if is_news(event, self._access) else None)
         for key in shelf.sorted_keys():
             self.enqueue(key)
-        context.pods.watch(self._on_pod)
+        context.owned_pods.watch("DaemonSet", self._on_pod)
         context.nodes.watch(self._on_node)
 
-    def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
-        for pod in (old, new):
-            owner = pod.metadata.controller if pod is not None else None
-            if pod is not None and owner is not None and owner.kind == "DaemonSet":
-                size = len(self._context.nodes.objects)
-                self.enqueue_one_of(f"{pod.metadata.namespace}/{owner.name}", size)
+    def _on_pod(self, owner: Owner, pod: Pod, _relabelled: bool) -> None:
+        self.enqueue_one_of(f"{pod.metadata.namespace}/{owner.name}", len(self._context.nodes.objects))
 
     def _on_node(self, old: Node | None, new: Node | None) -> None:
         if old is not None and new is not None:

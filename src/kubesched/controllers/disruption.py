@@ -59,7 +59,7 @@ class DisruptionController(Controller):
         self.enqueue(key)
 
     def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
-        for pod in (old, new):
+        for pod in (old, new) if self._selectors else ():
             if pod is None:
                 continue
             for key, selector in self._selectors.get(pod.metadata.namespace, {}).items():

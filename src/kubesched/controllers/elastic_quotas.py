@@ -25,9 +25,9 @@ class ElasticQuotaController(Controller):
         super().__init__(context.loop)
         self._context = context
         self._access = context.access
-        quotas = Cache(self._access.store.shelf(QUOTAS), View)
-        self._quotas: Index[View] = quotas.index(lambda quota: (quota.metadata.namespace,))
-        quotas.watch(self._on_quota)
+        self._all = Cache(self._access.store.shelf(QUOTAS), View)
+        self._quotas: Index[View] = self._all.index(lambda quota: (quota.metadata.namespace,))
+        self._all.watch(self._on_quota)
         context.pods.watch(self._on_pod)
 
     def _on_quota(self, old: View | None, new: View | None) -> None:
@@ -36,7 +36,7 @@ class ElasticQuotaController(Controller):
             self.enqueue(changed.metadata.namespace)
 
     def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
-        if _is_running(old) != _is_running(new):
+        if self._all.objects and _is_running(old) != _is_running(new):
             changed = new or old
             namespace = "" if changed is None else changed.metadata.namespace
             if self._quotas.size(namespace):

@@ -49,13 +49,13 @@ class EndpointsController(Controller):
             known.pop(key, None)
 
     def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
-        pods = [pod for pod in (old, new) if pod is not None]
-        namespace = pods[0].metadata.namespace
+        pod = new or old
+        namespace = "" if pod is None else pod.metadata.namespace
         selectors = self._selectors.get(namespace)
         if not selectors or (old is not None and new is not None and _shown(old) == _shown(new)):
             return
         for key, selector in selectors.items():
-            if any(_selects(selector, pod) for pod in pods):
+            if any(_selects(selector, pod) for pod in (old, new) if pod is not None):
                 self.enqueue_one_of(key, self._context.pods_by_namespace.size(namespace))
 
     def sync(self, key: str) -> None:

@@ -27,8 +27,8 @@ class GangController(Controller):
         super().__init__(context.loop)
         self._access = context.access
         self._pods: Index[Pod] = context.pods.index(_gangs_of)
-        groups = Cache(self._access.store.shelf(GANGS), View)
-        groups.watch(self._on_group)
+        self._groups = Cache(self._access.store.shelf(GANGS), View)
+        self._groups.watch(self._on_group)
         context.pods.watch(self._on_pod)
 
     def _on_group(self, old: View | None, new: View | None) -> None:
@@ -36,7 +36,7 @@ class GangController(Controller):
             self.enqueue(new.key)
 
     def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
-        for pod in (old, new):
+        for pod in (old, new) if self._groups.objects else ():
             for key in () if pod is None else _gangs_of(pod):
                 self.enqueue_one_of(key, self._pods.size(key))
 

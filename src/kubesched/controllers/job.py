@@ -15,7 +15,7 @@ from kubesched.reconcile.cache import is_news
 from kubesched.reconcile.context import ControllerContext
 from kubesched.reconcile.events import reference
 from kubesched.reconcile.loop import Controller
-from kubesched.reconcile.views import Pod
+from kubesched.reconcile.views import Owner, Pod
 
 FIRST_BACKOFF, LAST_BACKOFF = 10.0, 600.0
 BURST = 500
@@ -47,7 +47,7 @@ class JobController(Controller):
         shelf.observers.append(self._on_job)
         for key in shelf.sorted_keys():
             self.enqueue(key)
-        context.pods.watch(self._on_pod)
+        context.owned_pods.watch("Job", self._on_pod)
 
     def _on_job(self, event: StoreEvent) -> None:
         if is_news(event, self._access) or b'"completionTime"' in event.record.data or b'"Failed"' in event.record.data:
@@ -58,18 +58,14 @@ class JobController(Controller):
             self._failed_at.pop(uid, None)
             self._ended.pop(uid, None)
 
-    def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
-        for pod in (old, new):
-            owner = pod.metadata.controller if pod is not None else None
-            if pod is None or owner is None or owner.kind != "Job":
-                continue
-            size = self._context.pods_by_owner.size(owner.uid)
-            self.enqueue_one_of(f"{pod.metadata.namespace}/{owner.name}", size)
-            if pod.has_ended:
-                self._ended.setdefault(owner.uid, {})[pod.metadata.uid] = pod
-            if pod.status.phase == "Failed":
-                failures = self._failed_at.setdefault(owner.uid, {})
-                failures.setdefault(pod.metadata.uid, self._access.clock.monotonic())
+    def _on_pod(self, owner: Owner, pod: Pod, _relabelled: bool) -> None:
+        size = self._context.pods_by_owner.size(owner.uid)
+        self.enqueue_one_of(f"{pod.metadata.namespace}/{owner.name}", size)
+        if pod.has_ended:
+            self._ended.setdefault(owner.uid, {})[pod.metadata.uid] = pod
+        if pod.status.phase == "Failed":
+            failures = self._failed_at.setdefault(owner.uid, {})
+            failures.setdefault(pod.metadata.uid, self._access.clock.monotonic())
 
     def sync(self, key: str) -> None:
         job = self._access.get(JOBS, key)

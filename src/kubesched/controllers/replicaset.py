@@ -13,7 +13,7 @@ from kubesched.reconcile.conditions import set_condition
 from kubesched.reconcile.context import ControllerContext
 from kubesched.reconcile.events import reference
 from kubesched.reconcile.loop import Controller
-from kubesched.reconcile.views import Pod
+from kubesched.reconcile.views import Owner, Pod
 
 BURST = 500
 """Pods created or deleted at a time, as upstream. The rest follows in the next sync."""
@@ -34,27 +34,23 @@ class ReplicaSetController(Controller):
         shelf.observers.append(self._on_owner)
         for key in shelf.sorted_keys():
             self.enqueue(key)
-        context.pods.watch(self._on_pod)
+        context.owned_pods.watch(self._kind, self._on_pod, self._on_orphan)
 
     def _on_owner(self, event: StoreEvent) -> None:
         if is_news(event, self._context.access):
             self._to_rematch.add(event.record.key)
             self.enqueue(event.record.key)
 
-    def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
-        for pod in (old, new):
-            if pod is None:
-                continue
-            owner = pod.metadata.controller
-            if owner is not None and owner.kind == self._kind:
-                if old is not None and new is not None and old.metadata.labels != new.metadata.labels:
-                    self._to_rematch.add(f"{pod.metadata.namespace}/{owner.name}")
-                size = self._context.pods_by_owner.size(owner.uid)
-                self.enqueue_one_of(f"{pod.metadata.namespace}/{owner.name}", size)
-        if new is not None and new.metadata.controller is None and (old is None or old.metadata != new.metadata):
-            for key in tuple(self._context.access.store.shelf(self._storage).sorted_keys(new.metadata.namespace)):
-                self._to_rematch.add(key)
-                self.enqueue(key)
+    def _on_pod(self, owner: Owner, pod: Pod, relabelled: bool) -> None:
+        key = f"{pod.metadata.namespace}/{owner.name}"
+        if relabelled:
+            self._to_rematch.add(key)
+        self.enqueue_one_of(key, self._context.pods_by_owner.size(owner.uid))
+
+    def _on_orphan(self, pod: Pod) -> None:
+        for key in tuple(self._context.access.store.shelf(self._storage).sorted_keys(pod.metadata.namespace)):
+            self._to_rematch.add(key)
+            self.enqueue(key)
 
     def sync(self, key: str) -> None:
         owner = self._context.access.get(self._storage, key)

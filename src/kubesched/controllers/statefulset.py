@@ -13,7 +13,7 @@ from kubesched.reconcile.cache import is_news
 from kubesched.reconcile.context import ControllerContext
 from kubesched.reconcile.events import reference
 from kubesched.reconcile.loop import Controller
-from kubesched.reconcile.views import Pod
+from kubesched.reconcile.views import Owner, Pod
 
 INDEX_LABEL = "apps.kubernetes.io/pod-index"
 NAME_LABEL = "statefulset.kubernetes.io/pod-name"
@@ -38,14 +38,11 @@ class StatefulSetController(Controller):
         shelf.observers.append(lambda event: self.enqueue(event.record.key) if is_news(event, self._access) else None)
         for key in shelf.sorted_keys():
             self.enqueue(key)
-        context.pods.watch(self._on_pod)
+        context.owned_pods.watch("StatefulSet", self._on_pod)
 
-    def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
-        for pod in (old, new):
-            owner = pod.metadata.controller if pod is not None else None
-            if pod is not None and owner is not None and owner.kind == "StatefulSet":
-                size = self._context.pods_by_owner.size(owner.uid)
-                self.enqueue_one_of(f"{pod.metadata.namespace}/{owner.name}", size)
+    def _on_pod(self, owner: Owner, pod: Pod, _relabelled: bool) -> None:
+        size = self._context.pods_by_owner.size(owner.uid)
+        self.enqueue_one_of(f"{pod.metadata.namespace}/{owner.name}", size)
 
     def sync(self, key: str) -> None:
         owner = self._access.get(STATEFUL_SETS, key)

@@ -10,6 +10,7 @@ from kubesched.reconcile.access import NODES, PODS, Access
 from kubesched.reconcile.cache import Cache, Index
 from kubesched.reconcile.events import EventWriter
 from kubesched.reconcile.loop import WorkLoop
+from kubesched.reconcile.owned import OwnedPods
 from kubesched.reconcile.views import Node, Pod
 
 
@@ -23,6 +24,7 @@ class ControllerContext:
     random: Random
     pods: Cache[Pod]
     nodes: Cache[Node]
+    owned_pods: OwnedPods
     pods_by_owner: Index[Pod]
     """By the UID of the owner that manages them."""
     pods_by_node: Index[Pod]
@@ -44,6 +46,7 @@ def make_context(
         random=random,
         pods=pods,
         nodes=Cache(access.store.shelf(NODES), Node),
+        owned_pods=OwnedPods(pods),
         pods_by_owner=pods.index(_owner),
         pods_by_node=pods.index(lambda pod: (pod.spec.node_name,) if pod.spec.node_name else ()),
         pods_by_namespace=pods.index(lambda pod: (pod.metadata.namespace,)),
