@@ -24,7 +24,14 @@ def timestamp(seconds: float) -> str:
 @lru_cache(maxsize=64)
 def _timestamp(seconds: int) -> str:
     """Cached, because hundreds of objects are written within one second and formatting costs more than encoding."""
-    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
+    days, second = divmod(seconds, 86_400)
+    return f"{_date(days)}T{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}Z"
+
+
+@lru_cache(maxsize=64)
+def _date(days: int) -> str:
+    """The date so many days after the epoch."""
+    return datetime.fromtimestamp(days * 86_400, UTC).date().isoformat()
 
 
 def parse_timestamp(text: str) -> float:

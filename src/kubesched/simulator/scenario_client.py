@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from kubesched.api import objects as api
-from kubesched.apiserver.inprocess.local import LocalClient
+from kubesched.apiserver.inprocess.local import STRICT, LocalClient
 from kubesched.apiserver.inprocess.reader import as_api_error
 from kubesched.apiserver.kinds.registry import ApiResource
 from kubesched.apiserver.rest.patch import MERGE_PATCH
@@ -29,8 +29,6 @@ from kubesched.simulator.kinds import find, suggestion
 
 DEFAULT_NAMESPACE = "default"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
-STRICT = {"fieldValidation": "Strict"}
-"""As kubectl requests it: an unknown field is an error in the scenario."""
 Object = Mapping[str, Any] | api.Object | str
 """An object as JSON, as a Struct, or as YAML text."""
 Seconds = float | str
@@ -59,9 +57,13 @@ class ScenarioClient:
         """Create an object and return it as stored."""
         body = as_json(obj)
         resource = self._resource(str(body.get("kind", "")), str(body.get("apiVersion", "")))
-        metadata = body.get("metadata") or {}
-        path = _path(resource, metadata.get("namespace") or DEFAULT_NAMESPACE)
-        return await self._call("POST", path, body, query=STRICT)
+        namespace = (body.get("metadata") or {}).get("namespace") or DEFAULT_NAMESPACE
+        if not resource.is_stored:
+            return await self._call("POST", _path(resource, namespace), body, query=STRICT)
+        try:
+            return await self._local.create_stored(resource, namespace if resource.namespaced else "", body)
+        except StatusError as refusal:
+            raise as_api_error(refusal) from None
 
     async def get(self, kind: str, name: str, namespace: str = DEFAULT_NAMESPACE) -> JSON:
         """Return one object. Raises `ApiError` with code 404 if it does not exist."""

@@ -31,7 +31,8 @@ class Load:
         self._sum += self.now * (time - self._since)
         self._since = time
         self.now += amount
-        self.peak = max(self.peak, self.now)
+        if self.now > self.peak:
+            self.peak = self.now
 
     def mean(self, begin: float, end: float) -> float:
         """Return the mean between `begin` and `end`. The amount was 0 before `begin`."""

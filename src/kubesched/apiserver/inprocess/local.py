@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from kubesched.apiserver.apiserver import ApiServer
 from kubesched.apiserver.auth.authentication import MASTERS
+from kubesched.apiserver.kinds.conversion import served_object
+from kubesched.apiserver.kinds.registry import ApiResource
+from kubesched.apiserver.rest.body import read_object, report_dropped
 from kubesched.apiserver.rest.patch import MERGE_PATCH
 from kubesched.apiserver.storage.store import decode, encode
 from kubesched.apiserver.wire.request import JSON_TYPE, ApiRequest, ApiResponse, UserInfo
@@ -21,6 +25,8 @@ from kubesched.apiserver.wire.status import Cause, StatusError
 from kubesched.base.types import JSON
 
 LOCAL_USER = UserInfo("system:kubesched", (MASTERS,))
+STRICT = {"fieldValidation": "Strict"}
+"""As kubectl requests it: an unknown field is an error."""
 
 
 class LocalClient:
@@ -61,6 +67,22 @@ class LocalClient:
 
     async def create(self, path: str, obj: JSON, **options: Any) -> JSON:
         return await self.call("POST", path, obj, **options)
+
+    async def create_stored(self, resource: ApiResource, namespace: str, obj: JSON) -> JSON:
+        """Create an object of a kind that is stored, with strict field validation, and return it as `create` does.
+
+        Admission and validation are those of a request. Only for a user who may do everything: rights are not checked.
+        """
+        request = ApiRequest("POST", "", STRICT, body=encode(obj), user=self._user)
+        record = self._api.writer.create(
+            resource,
+            namespace,
+            read_object(request, resource),
+            user=self._user,
+            report_unknown=partial(report_dropped, request, resource),
+        )
+        await self._api.store.durable()
+        return served_object(resource, record)
 
     async def replace(self, path: str, obj: JSON, **options: Any) -> JSON:
         return await self.call("PUT", path, obj, **options)

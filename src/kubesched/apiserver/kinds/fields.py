@@ -75,11 +75,15 @@ def fields_reader(paths: FieldPaths) -> Callable[[JSON], dict[str, str]]:
                 section = section.get(part) if isinstance(section, dict) else None
             if not isinstance(section, dict):
                 section = {}
+            get = section.get
             for name, last, absent in wanted:
-                value = section.get(last)
-                text = value if isinstance(value, str) else "" if value is None else _text(value)
-                if text or absent:
-                    values[name] = text or absent
+                value = get(last)
+                if value:
+                    values[name] = value if isinstance(value, str) else _text(value)
+                elif absent and (value is None or value == ""):
+                    values[name] = absent
+                elif value is not None and value != "":
+                    values[name] = _text(value)
         return values
 
     return read

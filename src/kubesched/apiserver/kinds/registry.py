@@ -75,15 +75,16 @@ class ApiResource:
     field_paths: FieldPaths = field(default_factory=dict)
     complete_on_read: Callable[[JSON], None] | None = None
     """Fills in defaults that a definition got after an object was stored; None if there are none."""
+    storage: str = field(init=False)
+    """The name of its shelf in the store. It has no version, because all versions share their objects."""
+
+    def __post_init__(self) -> None:
+        # Not a property: every write reads it a dozen times.
+        object.__setattr__(self, "storage", self.stored_as or f"{self.group}/{self.plural}")
 
     @property
     def group_version(self) -> str:
         return f"{self.group}/{self.version}" if self.group else self.version
-
-    @property
-    def storage(self) -> str:
-        """The name of its shelf in the store. It has no version, because all versions share their objects."""
-        return self.stored_as or f"{self.group}/{self.plural}"
 
     @property
     def storage_hash(self) -> str:

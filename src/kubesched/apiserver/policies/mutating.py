@@ -56,6 +56,11 @@ class MutatingPolicies:
     def __init__(self, store: Store, registry: ResourceRegistry, authorizer: Authorizer) -> None:
         self._bound = BoundPolicies(store, registry, authorizer, "mutatingadmission", MutatingPolicy)
 
+    @property
+    def is_used(self) -> bool:
+        """Whether there are policies."""
+        return self._bound.is_used
+
     def apply(
         self,
         attributes: AdmissionAttributes,
@@ -69,8 +74,6 @@ class MutatingPolicies:
         """
         obj = cast(JSON, attributes.obj)
         prepare(obj)
-        if not self._bound.is_used:
-            return obj
         run = _Run(self._bound, shape)
         changed = run.pass_over(replace(attributes, obj=obj))
         if changed == obj:

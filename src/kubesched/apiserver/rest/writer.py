@@ -147,6 +147,9 @@ class Writer:
 
     def _admitted(self, attributes: AdmissionAttributes, prepare: Callable[[JSON], None]) -> JSON:
         """The object of a write after defaults, built-in admission and the policies that change objects."""
+        if not self.admission.mutating.is_used and attributes.obj is not None:
+            prepare(attributes.obj)
+            return attributes.obj
         resource, namespace = attributes.resource, attributes.metadata.get("namespace", "")
         identity = {field: text for field, text in attributes.metadata.items() if field in _FIXED_AT_CREATION}
 
