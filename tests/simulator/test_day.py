@@ -5,8 +5,10 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import sys
 import time
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
@@ -19,6 +21,8 @@ from kubesched.simulator.scenario_client import as_json
 DAY = Path(__file__).parents[2] / "examples" / "scenarios" / "day.py"
 MOST = 600
 """A pod's whole life may cost as much as encoding and decoding it so many times; it costs some 250."""
+MOST_CALLS = 1_720
+"""Python functions that a pod's whole life may call; it calls some 1,590."""
 
 
 def seconds_of_encoding(times: int) -> float:
@@ -51,6 +55,37 @@ def test_a_small_day_costs_little_per_pod(monkeypatch: pytest.MonkeyPatch) -> No
     per_pod = (time.process_time() - began) / 3_000
     check(report, 3_000)
     assert per_pod / peer < MOST
+
+
+def calls_of_a_day(monkeypatch: pytest.MonkeyPatch, pods: int) -> int:
+    """How many functions in Python are called in an hour of a small cluster."""
+    scenario = load(DAY)
+    module = inspect.getmodule(scenario.act)
+    for name, value in (("NODES", 20), ("PODS", pods), ("HOURS", 1)):
+        monkeypatch.setattr(module, name, value)
+    monkeypatch.setattr(module, "arrivals", lambda chance: sorted(chance.uniform(0, 3000) for _ in range(pods)))
+    scenario.duration = 3600.0
+    calls = 0
+
+    def count(_frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        report = run(scenario)
+    finally:
+        sys.setprofile(before)
+    assert report.bindings == pods
+    return calls
+
+
+def test_a_pod_takes_a_limited_number_of_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The life of a pod from its creation to its end, in function calls: the same on every machine, however busy."""
+    calls_of_a_day(monkeypatch, 10)  # fills caches
+    few, many = calls_of_a_day(monkeypatch, 10), calls_of_a_day(monkeypatch, 60)
+    assert (many - few) / 50 < MOST_CALLS
 
 
 @pytest.mark.skipif("KUBESCHED_DAY" not in os.environ, reason="takes a minute; KUBESCHED_DAY=1 runs it")
