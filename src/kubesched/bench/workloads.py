@@ -176,10 +176,11 @@ CONTRIB_TEMPLATES: dict[str, Callable[[int], dict[str, Any]]] = {
 WORKLOADS: Sequence[BenchWorkload] = (
     BenchWorkload("plain", 500, 1000, 3000, plain),
     BenchWorkload("plain", 5000, 1000, 3000, plain),
-    BenchWorkload("plain", 50000, 1000, 3000, plain),
+    BenchWorkload("plain", 100000, 1000, 3000, plain),
     BenchWorkload("node-affinity", 5000, 1000, 3000, node_affinity),
     BenchWorkload("anti-affinity", 5000, 1000, 3000, anti_affinity),
     BenchWorkload("spread-hard", 5000, 1000, 3000, spread_hard),
+    BenchWorkload("spread-hard", 100000, 1000, 1000, spread_hard),
     BenchWorkload("spread-soft", 5000, 1000, 3000, spread_soft),
     BenchWorkload("preferred-affinity", 5000, 1000, 3000, preferred_affinity),
     BenchWorkload("mixed-templates", 5000, 1000, 3000, mixed_templates),

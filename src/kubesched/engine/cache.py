@@ -28,7 +28,7 @@ from kubesched.framework.state import CycleState
 class CachedFilter:
     """One Filter plugin's codes for every row."""
 
-    __slots__ = ("codes", "plugin", "status_of")
+    __slots__ = ("_is_sound", "codes", "plugin", "status_of")
 
     def __init__(self, plugin: FilterPlugin, size: int, verdicts: Verdicts | None) -> None:
         self.plugin = plugin
@@ -36,6 +36,16 @@ class CachedFilter:
         # Codes that last as long as the nodes keep their small type; those that are updated may need a larger one.
         dtype = np.int64 if plugin.reads is Reads.PODS else None
         self.codes: Codes = np.zeros(size, dtype=dtype) if verdicts is None else np.array(verdicts.codes, dtype=dtype)
+        self._is_sound: bool | None = None
+
+    def is_sound(self) -> bool:
+        """Whether it certainly has no error for any node. It is found out once, for codes that do not change."""
+        if self._is_sound is None:
+            if self.status_of is None or self.plugin.reads is Reads.PODS:
+                self._is_sound = False
+            else:
+                self._is_sound = not has_errors(Verdicts(self.codes, self.status_of))
+        return self._is_sound
 
 
 class CachedScore:
@@ -270,7 +280,7 @@ class CachedAnswers:
                 self.base += cached.raw if cached.plugin.weight == 1 else cached.raw * cached.plugin.weight
                 if not _in_range(cached.raw):
                     self._suspect(cached)
-        self.ranked = np.where(self.mask, self.base, -1)
+        self.ranked = self.base.copy() if self.mask.all() else np.where(self.mask, self.base, -1)
 
     def _sum_lasting_scores(self) -> None:
         """Add up the scores that depend on nodes only, and share them."""
@@ -338,6 +348,16 @@ class CachedAnswers:
     def _suspect(self, scored: CachedScore) -> None:
         if scored not in self.suspects:
             self.suspects.append(scored)
+
+
+def has_errors(verdicts: Verdicts) -> bool:
+    """Whether a plugin failed for some node."""
+    codes = verdicts.codes[verdicts.codes != 0]
+    if not len(codes):
+        return False
+    # Usually all nodes are rejected for the same reason.
+    distinct = codes[:1] if (codes == codes[0]).all() else np.unique(codes)
+    return any(not verdicts.status_of(int(code)).is_rejected for code in distinct)
 
 
 def _passing(mask: Mask, filters: Iterable[CachedFilter]) -> Mask:

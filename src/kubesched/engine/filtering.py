@@ -14,7 +14,7 @@ from kubesched.cluster.pods import PodClass
 from kubesched.cluster.table import Ints, Mask
 from kubesched.cluster.view import Nodes
 from kubesched.engine.batching import Batching
-from kubesched.engine.cache import CachedAnswers
+from kubesched.engine.cache import CachedAnswers, has_errors
 from kubesched.engine.decision import Decision
 from kubesched.engine.nominated import NominatedRows
 from kubesched.engine.search import PartialFilter, search
@@ -209,7 +209,9 @@ class Filtering:
             mask = self._sample(mask, int(np.count_nonzero(looked_at)))
         if len(entries) > in_order:
             entries.sort(key=lambda entry: self._order[entry[0]])
-        self._raise_errors(rejections, looked_at)
+        if entries:
+            sound = {each.plugin.name for each in cached.filters if each.is_sound()}
+            self._raise_errors(rejections, looked_at, sound)
         return Feasible(mask, rejections, cached, looked_at)
 
     def _alive(self, plugin: FilterPlugin, entries: list[tuple[str, Verdicts]], looked_at: Mask) -> Mask:
@@ -240,17 +242,12 @@ class Filtering:
             looked_at = _marked(rows[:done], len(mask))
         return _marked(found, len(mask)), looked_at
 
-    def _raise_errors(self, rejections: Rejections, looked_at: Mask) -> None:
-        """A plugin that failed for some node fails the attempt."""
-        for _, verdicts in rejections.entries:
-            codes = verdicts.codes[verdicts.codes != 0]
-            if not len(codes):
-                continue
-            # Usually all nodes are rejected for the same reason.
-            for code in (codes[0],) if (codes == codes[0]).all() else np.unique(codes):
-                if not verdicts.status_of(int(code)).is_rejected:
-                    for status, _ in rejections.groups(looked_at):
-                        checked(status)
+    def _raise_errors(self, rejections: Rejections, looked_at: Mask, sound: Collection[str]) -> None:
+        """A plugin that failed for some node fails the attempt. Those in `sound` have not."""
+        for plugin, verdicts in rejections.entries:
+            if plugin not in sound and has_errors(verdicts):
+                for status, _ in rejections.groups(looked_at):
+                    checked(status)
 
     def _on_row(self, row: int | None, pod: api.Pod, state: CycleState, cached: CachedAnswers) -> Feasible | None:
         """A pod goes to its nominated or hinted node if it fits there; no other node is looked at."""

@@ -58,6 +58,8 @@ class ScoredRequests:
 
     columns: Ints
     amounts: Ints
+    doubles: Floats
+    """The amounts, which NumPy would convert once for each node otherwise."""
     weights: Ints
     best_effort: bool
     names: tuple[str, ...] = ()
@@ -186,6 +188,7 @@ def scored_requests(
     return ScoredRequests(
         columns=np.array(columns, dtype=np.int64),
         amounts=np.array(amounts, dtype=np.int64).reshape(-1, 1),
+        doubles=np.array(amounts, dtype=np.float64).reshape(-1, 1),
         weights=np.array(weights, dtype=np.int64).reshape(-1, 1),
         best_effort=best_effort,
         names=tuple(names),

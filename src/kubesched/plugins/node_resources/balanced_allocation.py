@@ -81,7 +81,7 @@ class NodeResourcesBalancedAllocation(Plugin):
             self._balances = np.floor(_balance(used, offered))
         else:
             self._balances[changed] = np.floor(_balance(used[:, changed], offered[:, changed]))
-        score = _balance(used + wanted.amounts, offered)
+        score = _balance(used + wanted.doubles, offered)
         np.floor(score, out=score)
         score -= self._balances
         score += _HALF
