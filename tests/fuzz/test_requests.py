@@ -95,6 +95,19 @@ def test_a_small_body_that_unpacks_to_100_megabytes(servers: Servers) -> None:
     servers.healthy()
 
 
+def test_the_beginning_of_a_body_that_is_not_gzip(servers: Servers) -> None:
+    """It is refused, and the log has no traceback."""
+    request = servers.request("POST", MAPS, b"nonsense" * 100, "Content-Encoding: gzip")
+    with closing(servers.connect("api")) as connection:
+        connection.sendall(request[:-100])
+        assert STATUS.findall(connection.recv(65536)) == [b"400"]
+        with suppress(ConnectionError):  # the server may have closed it
+            connection.sendall(request[-100:])
+            while connection.recv(65536):
+                pass
+    servers.healthy()
+
+
 def test_more_watches_than_a_client_may_have(servers: Servers) -> None:
     """They are refused with words, those that are open go on, and memory stays small."""
     opened = [servers.connect("api") for _ in range(WATCHES + 100)]

@@ -38,6 +38,10 @@ def problems(path: Path, text: str) -> str:
         ("steps:\n- expect: {pod: a, count: 3}\n", ":2: steps[0].expect.count: cannot be combined with a name"),
         ("steps:\n- waitFor: {pod: a, timeout: 5}\n", ":2: steps[0].waitFor.timeout: expected a duration"),
         ("steps:\n- patch: {pod: a, patches: {}}\n", ":2: steps[0].patch.patches: unknown field; did you mean patch?"),
+        (
+            "steps:\n- {count: 1e+308, create: {apiVersion: v1, kind: Node, metadata: {name: 'n{i}'}}}\n",
+            "steps[0].count: must be at most 200,000",
+        ),
         ("steps:\n- delete: {}\n", ":2: steps[0].delete: names no object; add pod: NAME"),
         ("steps:\n- {at: 1s, after: 1s, log: x}\n", ":2: steps[0]: has both at and after; keep one"),
         (

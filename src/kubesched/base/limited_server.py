@@ -32,8 +32,9 @@ def connection_limit(most: int) -> int:
 
 
 def _is_worth_a_line(record: logging.LogRecord) -> bool:
-    """Whether a log record is about this server, rather than about bytes that are not HTTP and got 400."""
-    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
+    """Whether a log record is about this server, rather than about bytes that are not HTTP and got 400, or about the
+    rest of a body that cannot be decoded."""
+    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError | web.RequestPayloadError))
 
 
 def _logger() -> logging.Logger:

@@ -18,6 +18,8 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 ACTIONS = ("create", "patch", "delete", "expect", "waitFor", "log")
 MINUTE = Duration.of(60)
+MAX_COUNT = 200_000
+"""How many objects one step may create. They all exist before the scenario runs."""
 
 
 class Target(NamedObject, frozen=True, kw_only=True):
@@ -121,6 +123,9 @@ def _timing_problems(step: Step, path: str) -> Iterator[Problem]:
             yield Problem(join(path, name), "must not be negative", str(given))
     if step.count < 0:
         yield Problem(join(path, "count"), "must not be negative", step.count)
+    if step.count > MAX_COUNT:
+        hint = "create the objects in several steps"
+        yield Problem(join(path, "count"), f"must be at most {MAX_COUNT:,}", step.count, hint=hint)
 
 
 def _actions(step: Step, path: str, problems: list[Problem]) -> Iterator[StepAction]:
@@ -129,7 +134,7 @@ def _actions(step: Step, path: str, problems: list[Problem]) -> Iterator[StepAct
     if step.create is not None:
         for where, obj in each_object(step.create, f"{path}.create"):
             problems += object_problems(obj, where)
-            for number in range(step.first, step.first + step.count):
+            for number in range(step.first, step.first + min(step.count, MAX_COUNT)):
                 yield StepAction("create", numbered(obj, number), where)
     for name, given, form in (
         ("patch", step.patch, Target),
