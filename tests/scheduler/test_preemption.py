@@ -17,6 +17,7 @@ from kubesched.framework.plugin import Plugin
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import Code, Status
 from kubesched.scheduler.urgent_calls import UrgentCalls
+from kubesched.scheduler.victims import PATIENCE
 
 
 @virtual_time
@@ -95,13 +96,13 @@ async def test_a_watch_that_is_behind_leads_to_no_second_preemption(clock: Virtu
 
 @virtual_time
 async def test_a_victim_that_comes_back(clock: VirtualClock) -> None:
-    """If the API server has lost a deletion, the preemptor is not blocked for ever and preempts again."""
+    """If the API server has lost a deletion, no event follows. The preemptor waits for a while and preempts again."""
     async with world(clock, node("n1", cpu="1"), pod("low", node="n1", cpu="1", priority=0)) as here:
         here.api.fail("delete_pod", ApiError(404, "NotFound", "not here"), times=1)
         here.create(pod("high", cpu="1", priority=10))
         await here.settle(20)
         assert here.attempts("high") == 1
-        await here.settle(400)
+        await here.settle(PATIENCE)
         assert here.node_of("high") == "n1"
 
 

@@ -36,7 +36,8 @@ class _Waiting:
 
     unseen: set[str]
     """Their UIDs."""
-    finish: Callable[[], None]
+    finish: Callable[[bool], None]
+    """Gets whether it failed."""
     timer: asyncio.TimerHandle | None = None
     """Ends the wait if the watch never shows them."""
 
@@ -111,11 +112,11 @@ class Preemptor:
     def _end(self, plugin: PreemptionPlugin | None, by: Claimant, victims: Sequence[api.Pod], failed: bool) -> None:
         """Finish when the watch has shown every deletion. It may be behind the API server's responses, and a pod that
         is retried too early finds its node full and preempts again."""
-        finish = partial(self._finish, plugin, by, victims, failed)
+        finish = partial(self._finish, plugin, by, victims)
         awaited = () if failed or isinstance(by.obj, api.PodGroup) else victims
         unseen = {each.uid for each in awaited if self._is_on_node(each) and not _terminates(self._shared.newest(each))}
         if not unseen:
-            finish()
+            finish(failed)
             return
         waiting = _Waiting(unseen, finish)
         waiting.timer = asyncio.get_running_loop().call_later(PATIENCE, self._shared.inbox.put, self._expire, waiting)
@@ -123,13 +124,14 @@ class Preemptor:
             self._waiting.setdefault(uid, []).append(waiting)
 
     def _expire(self, waiting: _Waiting) -> None:
-        """Finish although the watch still shows victims as before: it may be that the API server was restored."""
+        """Finish although the watch still shows victims as before: it may be that the API server was restored. Then no
+        event would follow, so that the pods are retried now."""
         for uid in waiting.unseen:
             self._waiting[uid].remove(waiting)
             if not self._waiting[uid]:
                 del self._waiting[uid]
         if waiting.unseen:  # otherwise the last one was shown while this waited for the end of a cycle
-            waiting.finish()
+            waiting.finish(True)
 
     def _is_on_node(self, victim: api.Pod) -> bool:
         """Whether a victim is on its node, as far as the watch has shown."""
@@ -144,7 +146,7 @@ class Preemptor:
             if not waiting.unseen:
                 if waiting.timer is not None:
                     waiting.timer.cancel()
-                waiting.finish()
+                waiting.finish(False)
 
     def _finish(self, plugin: PreemptionPlugin | None, by: Claimant, victims: Sequence[api.Pod], failed: bool) -> None:
         """Let the pods be retried: at once if the preemption failed, or if PreEnqueue was blocking a pod when a victim

@@ -142,6 +142,10 @@ class Witness(Subscriber):
         self._placed[pod.uid] = (pod, attempt.chosen)
         self.decided_nodes.setdefault(pod.uid, set()).add(attempt.chosen)
 
+    def has_placed(self, uid: str, node: str) -> bool:
+        """Whether the process has placed a pod on a node, and the watch has not delivered it yet."""
+        return uid in self._placed and self._placed[uid][1] == node
+
     def requeued(self, attempt: Attempt, pod: api.Pod) -> None:
         if attempt.pod.uid in self._placed and self._has_bound(self, attempt.pod, attempt.chosen):
             self._report(
@@ -185,14 +189,18 @@ class DeviceWatcher:
     def __init__(self, report: Report) -> None:
         self._report = report
         self._written: dict[str, str] = {}
+        self._excused: set[tuple[str, str]] = set()
 
     def wrote(self, replica: Replica, name: str, args: tuple[Any, ...]) -> None:
         """A process sends a write."""
         if name == "merge_patch" and args[0] is api.ResourceClaim and "allocation" in (args[2].get("status") or {}):
             self._written[f"{args[3]}/{args[1]}"] = replica.process.name
 
-    def on_claim(self, claims: list[dict[str, Any]]) -> None:
-        """Two claims must not have one device, if one process gave both."""
+    def on_claim(self, claims: list[dict[str, Any]], *, doubtful: bool) -> None:
+        """Two claims must not have one device, if one process gave both.
+
+        Soon after a restore it may be `doubtful` whether the process knew of an allocation that has come back.
+        """
         owners: dict[tuple[str, str, str], str] = {}
         for claim in claims:
             allocation = (claim.get("status") or {}).get("allocation") or {}
@@ -200,7 +208,11 @@ class DeviceWatcher:
             for result in (allocation.get("devices") or {}).get("results") or ():
                 device = (result["driver"], result["pool"], result["device"])
                 other = owners.setdefault(device, key)
-                if other != key and self._written.get(other) == self._written.get(key):
+                if other == key or self._written.get(other) != self._written.get(key):
+                    continue
+                if doubtful:
+                    self._excused.add((other, key))
+                elif (other, key) not in self._excused:
                     self._report("device given twice", f"{device[2]} in {device[1]} belongs to {other} and to {key}")
 
 

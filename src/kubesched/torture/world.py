@@ -266,7 +266,10 @@ class World:
             self.pods.nodes[pod["metadata"]["uid"]] = (pod.get("spec") or {}).get("nodeName") or ""
         store.shelf(PODS).observers.append(self._on_pod)
         store.shelf(DEVICE_CLAIMS).observers.append(
-            lambda _: self._devices.on_claim([record.load() for record in store.shelf(DEVICE_CLAIMS).records.values()])
+            lambda _: self._devices.on_claim(
+                [record.load() for record in store.shelf(DEVICE_CLAIMS).records.values()],
+                doubtful=self.now < self._rolled_back + DOUBTFUL_SECONDS,
+            )
         )
         store.shelf(NODES).observers.append(self._room.on_node)
         store.shelf(CSI_NODES).observers.append(self._room.on_csi_node)
@@ -287,7 +290,9 @@ class World:
         key, node, uid = event.record.key, pod["spec"]["nodeName"], pod["metadata"]["uid"]
         if uid in self._stolen:
             return
-        owner = next((each for each in reversed(self.witnesses) if node in each.decided_nodes.get(uid, ())), None)
+        owners = [each for each in reversed(self.witnesses) if node in each.decided_nodes.get(uid, ())]
+        # Another process may have chosen the same node before, in an attempt that failed.
+        owner = next((each for each in owners if each.has_placed(uid, node)), next(iter(owners), None))
         if event.previous is not None and owner is None:
             self.report("no decision", f"{key} is bound to {node}, which no scheduler has chosen for it")
         knocks = (pod["metadata"].get("labels") or {}).get(KNOCK)
