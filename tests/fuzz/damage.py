@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from copy import deepcopy
 from functools import cache
 from pathlib import Path
@@ -113,7 +114,12 @@ def replaced(document: Any, way: Way, junk: Any) -> Any:
 
 @cache
 def _parsed(target: str) -> tuple[Any, ...]:
-    return tuple(yaml.safe_load(text) for text in kept(target))
+    """The kept inputs that are documents; one that did harm may be any bytes."""
+    found = []
+    for text in kept(target):
+        with suppress(yaml.YAMLError, ValueError, RecursionError):
+            found.append(yaml.safe_load(text))
+    return tuple(found)
 
 
 @st.composite

@@ -18,6 +18,7 @@ KIND_OF = {kind.kind: kind for kind in KINDS}
 ALLOCATABLE: dict[str, str | int | float] = {"cpu": "4", "memory": "8Gi", "pods": "110"}
 GOOD = api.Node(metadata=api.ObjectMeta(name="good"), status=api.NodeStatus(allocatable=ALLOCATABLE))
 ORDINARY = api.Pod(metadata=api.ObjectMeta(name="ordinary", namespace="default"))
+LATER = api.Pod(metadata=api.ObjectMeta(name="later", namespace="default"))
 BUG = re.compile(
     r"\b(Arithmetic|Assertion|Attribute|Index|Key|Lookup|Memory|Overflow|Recursion|Runtime|Type|UnboundLocal|Unicode\w+"
     r"|Value|ZeroDivision)Error\b"
@@ -27,8 +28,8 @@ LONG = 400.0
 
 
 def watch(lines: bytes) -> None:
-    """Send these objects, one in each line. Nothing may be raised inside, and an ordinary pod must get a node after
-    they are gone, if not before.
+    """Send these objects, one in each line. Nothing may be raised inside. An ordinary pod must get a node after
+    they are gone, if not before, unless one of them preempted it; so must a pod that comes later.
     """
     found = [obj for line in lines.splitlines() for obj in _objects(line)]
     run_virtual(lambda clock: _watch(clock, found))
@@ -58,9 +59,12 @@ async def _watch(clock: VirtualClock, objects: list[api.Object]) -> None:
             for obj in here.api.objects(kind):
                 if obj.name not in ("good", "ordinary"):
                     here.api.delete(obj)
+        here.create(LATER)
         await clock.advance(LONG)
         _check_log(here)
-        assert here.node_of("ordinary") == "good"
+        ordinary = here.api.get(api.Pod, "default/ordinary")
+        assert ordinary is None or ordinary.node_name, here.message("ordinary")
+        assert here.node_of("later") == "good", here.message("later")
 
 
 def _put(here: World, obj: api.Object) -> None:
