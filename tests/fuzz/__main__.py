@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import faulthandler
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -33,8 +34,10 @@ ROUND = settings(
     report_multiple_bugs=False,
     suppress_health_check=list(HealthCheck),
 )
-HANG_SECONDS = 120
-"""One input takes milliseconds. After this time the stack is printed and the process ends."""
+HANG_CPU_SECONDS = 60.0
+HANG_SECONDS = 900
+"""One input takes milliseconds, and a large one a few seconds. After so much CPU time, or after so long if it waits for
+something, the stack is printed and the process ends. A busy machine must not look like a hang."""
 SHOWN = 2000
 INPUTS = Path(".cache/fuzz")
 """The last input of each target, in a file, because a crash or a hang leaves nothing else."""
@@ -47,12 +50,15 @@ class Watched:
         self._check = check
         self._file = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         self.tried = 0
+        faulthandler.register(signal.SIGVTALRM, chain=True)  # prints the stack, and the default action ends the process
 
     def __call__(self, data: bytes) -> None:
         os.ftruncate(self._file, 0)
         os.pwrite(self._file, data, 0)
         faulthandler.dump_traceback_later(HANG_SECONDS, exit=True)
+        signal.setitimer(signal.ITIMER_VIRTUAL, HANG_CPU_SECONDS)
         self._check(data)
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         faulthandler.cancel_dump_traceback_later()
         self.tried += 1
 
