@@ -59,6 +59,8 @@ class Metrics:
     histograms in the protobuf format have exponential buckets too.
     """
 
+    is_sampled = True
+
     def __init__(
         self,
         *,
@@ -436,8 +438,6 @@ class Metrics:
     def goroutines(self, operation: str, change: int) -> None:
         """The number of running tasks of a kind changed."""
         self._goroutines.add((operation,), change)
-
-    is_sampled = True
 
     def cache_size(self, kind: str, number: int) -> None:
         """How many "nodes", "pods" or "assumed_pods" are in the scheduler's cache."""

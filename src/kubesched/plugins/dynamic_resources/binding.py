@@ -97,10 +97,11 @@ class ClaimBinder:
                 claim = cycle.claims[index] = await self._create(cycle, pod, node_name)
                 written = True
             user = _reference(pod) if special else cycle.consumers[index]
-            newest = self._ledger.newer(claim) or claim
             with self._ledger.reserving(claim.key, user.uid) as doubtful:
                 claim = await self._retried(
-                    newest, lambda newest: self._write(newest, allocation, pod, user, doubtful=doubtful), say
+                    self._ledger.newer(claim) or claim,
+                    lambda newest: self._write(newest, allocation, pod, user, doubtful=doubtful),
+                    say,
                 )
             written = True
         finally:
