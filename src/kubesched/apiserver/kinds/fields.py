@@ -78,12 +78,11 @@ def fields_reader(paths: FieldPaths) -> Callable[[JSON], dict[str, str]]:
             get = section.get
             for name, last, absent in wanted:
                 value = get(last)
-                if value:
+                if value is None or value == "":
+                    if absent:
+                        values[name] = absent
+                else:
                     values[name] = value if isinstance(value, str) else _text(value)
-                elif absent and (value is None or value == ""):
-                    values[name] = absent
-                elif value is not None and value != "":
-                    values[name] = _text(value)
         return values
 
     return read
