@@ -5,9 +5,12 @@ from __future__ import annotations
 import gzip
 import json
 import sqlite3
+import tempfile
 import tracemalloc
 from collections.abc import Iterable
 from pathlib import Path
+from typing import IO
+from unittest import mock
 
 import pytest
 from click.testing import CliRunner
@@ -18,6 +21,7 @@ from kubesched.cli.main import main
 from kubesched.simulator.loading import load
 from kubesched.simulator.run import run
 from kubesched.simulator.trace_file import Arrival, TraceHead, opened_trace
+from kubesched.traces import reading, sorting
 from kubesched.traces.importing import Window, import_trace
 from kubesched.traces.kinds import KINDS
 from kubesched.traces.model import GIB, Source, TraceError, TraceOptions
@@ -121,6 +125,34 @@ def test_azure_packing_2020(tmp_path: Path) -> None:
     assert (second.at, second.run) == (21_600, None)
     assert (head.priorities, head.machines[0].resources["azure.example.com/nic"]) == ([1], 1000)
     assert skipped == {"its type does not run on machines of type 16": 1}
+
+
+def test_odd_values_of_azure(tmp_path: Path) -> None:
+    """A time that is no number is named with its row; a compressed file is to be decompressed."""
+    path = tmp_path / "packing.sqlite"
+    database = sqlite3.connect(path)
+    database.executescript(
+        """CREATE TABLE vmType (id, vmTypeId, machineId, core, memory, hdd, ssd, nic);
+        CREATE TABLE vm (vmId, tenantId, vmTypeId, priority, starttime, endtime);
+        INSERT INTO vmType VALUES (1, 1, 16, .5, .25, 0, .1, .05);
+        INSERT INTO vm VALUES (7, 1, 1, 1, 0, .5), (8, 1, 1, 0, 'soon', NULL);"""
+    )
+    database.commit()
+    database.close()
+    with pytest.raises(TraceError, match=r"packing.sqlite:2: starttime is 'soon'; expected a number"):
+        imported("azure-packing-2020", path)
+    path.write_bytes(gzip.compress(path.read_bytes()))
+    with pytest.raises(TraceError, match="has to be decompressed first"):
+        imported("azure-packing-2020", path)
+
+
+def test_odd_servers_of_philly(tmp_path: Path) -> None:
+    """Servers that are no objects are left out, and a job without any other is skipped."""
+    job = {"submitted_time": "2017-10-09 00:00:00", "jobid": "j", "attempts": [{"detail": ["m1", 3]}, {"detail": 1}]}
+    other = job | {"attempts": [{"detail": [{"ip": "m1", "gpus": 4}]}]}
+    path = written(tmp_path / "cluster_job_log", json.dumps(job), json.dumps(other))
+    _, arrivals, skipped = imported("philly", path)
+    assert ([each.resources for each in arrivals], skipped) == ([{}], {"never had a server": 1})
 
 
 def test_helios(tmp_path: Path) -> None:
@@ -254,8 +286,10 @@ def test_priorities_become_classes(tmp_path: Path) -> None:
             "job_id,submit_time\n1,yesterday\n",
             "trace:2: submit_time is 'yesterday'; expected seconds or a date",
         ),
-        ("philly", "[{]", "trace: object 1: not JSON"),
-        ("philly", "[1]", "trace: object 1: expected an object, got 1"),
+        ("philly", "[\n{]", "trace:2: not JSON"),
+        ("philly", "[\n1]", "trace:2: expected an object, got 1"),
+        ("borg-2019", '{"time": 1}\n{"time": 2', "trace:2: not JSON"),
+        ("helios", "job_id,submit_time\n1,inf\n", "trace:2: submit_time is 'inf'; expected a finite number"),
         ("azure-packing-2020", "nonsense", "trace: not the SQLite file of this trace"),
         ("alibaba-2018", "a,b\n", "trace: has 2 columns"),
         (
@@ -275,6 +309,53 @@ def test_a_bad_trace_is_refused(kind: str, text: str, problem: str, tmp_path: Pa
     assert result.exit_code == 1
     assert problem in result.output
     assert not out.exists()
+
+
+@pytest.mark.parametrize("kind", ["openb", "alibaba-2018", "philly", "borg-2019"])
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"\xff\xfe\x00", "not text"),
+        (gzip.compress(b" " * 100_000)[:-30], "the compressed file is cut off or damaged; download it again"),
+        (b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff" + b"?" * 50, "cut off or damaged"),
+    ],
+)
+def test_a_damaged_file_is_refused(kind: str, content: bytes, problem: str, tmp_path: Path) -> None:
+    """The error says that the file is no text, or that the compressed one is damaged."""
+    path = tmp_path / "trace.csv"
+    path.write_bytes(content)
+    with pytest.raises(TraceError, match=problem):
+        import_trace(KINDS[kind], Source([path], OPTIONS), tmp_path / "out.py", Window())
+
+
+def test_a_compressed_file_needs_no_ending(tmp_path: Path) -> None:
+    """Files are recognised by what they begin with; Windows' line ends and a byte order mark do not matter."""
+    path = tmp_path / "cluster_log"
+    path.write_bytes(gzip.compress(b"\xef\xbb\xbfjob_id,submit_time,cpu_num\r\n1,5,2\r\n\r\n2,6,3\r\n"))
+    _, arrivals, _ = imported("helios", path)
+    assert [each.cpu for each in arrivals] == [2000, 3000]
+
+
+def test_the_rest_of_a_file_is_not_read_for_a_mistake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """JSON that nothing can complete is refused at once: bytes further on that are no text are not read."""
+    monkeypatch.setattr(reading, "CHUNK", 64)
+    path = tmp_path / "instance_events.json"
+    path.write_bytes(b'{"time": 1}\n{"time": oops}\n' + b'{"time": 3}\n' * 10_000 + b"\xff")
+    with pytest.raises(TraceError, match=r"instance_events.json:2: not JSON"):
+        import_trace(KINDS["borg-2019"], Source([path], OPTIONS), tmp_path / "out.py", Window())
+
+
+@given(
+    st.lists(st.dictionaries(st.text(max_size=3), st.text(max_size=9) | st.floats(allow_nan=False))), st.integers(1, 40)
+)
+def test_objects_are_read_in_pieces(items: list[dict[str, object]], chunk: int) -> None:
+    """JSON lines and arrays are read whole, wherever a chunk ends; the line of each is known."""
+    with tempfile.TemporaryDirectory() as folder, mock.patch.object(reading, "CHUNK", chunk):
+        path = Path(folder) / "objects"
+        for text in ("\n".join(map(json.dumps, items)), json.dumps(items, indent=1, ensure_ascii=False)):
+            path.write_text(text)
+            found = list(reading.objects(path))
+            assert [{key: row.value(key) for key in item} for row, item in zip(found, items, strict=True)] == items
 
 
 @pytest.mark.parametrize("kind", list(KINDS))
@@ -306,10 +387,27 @@ def test_memory_stays_flat(tmp_path: Path) -> None:
     assert peak(4_000) < 1.5 * peak(1_000)
 
 
-@given(st.lists(st.tuples(st.integers(0, 20), st.integers())), st.integers(1, 5))
-def test_sorting_on_disk_is_sorting(items: Iterable[tuple[int, int]], part: int) -> None:
+@given(st.lists(st.tuples(st.integers(0, 20), st.integers())), st.integers(1, 5), st.integers(2, 4))
+def test_sorting_on_disk_is_sorting(items: Iterable[tuple[int, int]], part: int, most_files: int) -> None:
     """The same order as in memory, equal items in the order in which they came."""
     items = list(items)
-    assert list(sorted_on_disk(items, tuple[int, int], lambda each: each[0], part)) == sorted(
-        items, key=lambda each: each[0]
-    )
+    found = sorted_on_disk(items, tuple[int, int], lambda each: each[0], part, most_files)
+    assert list(found) == sorted(items, key=lambda each: each[0])
+
+
+def test_sorting_opens_few_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hundred million rows are thousands of sorted parts, more than a process may have open."""
+    made: list[IO[bytes]] = []
+    most = 0
+
+    def temporary() -> IO[bytes]:
+        nonlocal most
+        made.append(tempfile.TemporaryFile())  # noqa: SIM115
+        most = max(most, sum(not each.closed for each in made))
+        return made[-1]
+
+    monkeypatch.setattr(sorting, "tempfile", mock.Mock(TemporaryFile=temporary))
+    items = [(number * 37) % 101 for number in range(1000)]
+    assert list(sorted_on_disk(items, int, lambda each: each, 2, 4)) == sorted(items)
+    assert (len(made) > 500, most < 25) == (True, True)
+    assert all(each.closed for each in made)

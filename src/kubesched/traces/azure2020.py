@@ -9,9 +9,11 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from kubesched.simulator.trace_file import Arrival, Machine
-from kubesched.traces.model import Source, TraceError, TraceKind, TraceOptions
+from kubesched.traces.model import Source, TraceError, TraceKind, TraceOptions, pod_name
+from kubesched.traces.reading import TraceRow
 
 DAY = 86_400
 PARTS = 1000
@@ -29,7 +31,8 @@ def _read(source: Source) -> Iterator[Arrival]:
         try:
             yield from _vms(path, source)
         except sqlite3.Error as error:
-            raise TraceError(f"{path}: not the SQLite file of this trace: {error}") from None
+            what = f"not the SQLite file of this trace: {error}"
+            raise TraceError(f"{path}: {what}; a compressed one has to be decompressed first") from None
 
 
 def _vms(path: Path, source: Source) -> Iterator[Arrival]:
@@ -37,26 +40,47 @@ def _vms(path: Path, source: Source) -> Iterator[Arrival]:
         raise TraceError(f"{path}: there is no such file")
     connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
     try:
-        machine = connection.execute(MACHINE).fetchone()
-        types = {each[0]: each[1:] for each in connection.execute(TYPES, machine or (None,))}
-        for number, vm_type, priority, start, end in connection.execute(VMS):
-            if vm_type not in types:
-                source.skip(f"its type does not run on machines of type {machine[0] if machine else '?'}")
-                continue
-            core, memory, *devices = (each or 0.0 for each in types[vm_type])
-            began = max(0.0, start or 0.0)  # what began before the trace is there at its start
-            amounts = {DEVICES[name]: round(each * PARTS) for name, each in zip(DEVICES, devices, strict=True)}
-            yield Arrival(
-                at=began * DAY,
-                name=f"vm-{number}",
-                cpu=round(core * source.options.machine_cpu),
-                memory=round(memory * source.options.machine_memory),
-                run=max(0.0, end - began) * DAY if end is not None else None,
-                resources={name: each for name, each in amounts.items() if each},
-                priority=int(priority or 0),
-            )
+        machine = connection.execute(MACHINE).fetchone() or (None,)
+        types = {row.text("vmTypeId"): _requests(row, source) for row in _rows(path, connection, TYPES, machine)}
+        for row in _rows(path, connection, VMS):
+            requests = types.get(row.text("vmTypeId"))
+            if requests is None:
+                source.skip(f"its type does not run on machines of type {machine[0]}")
+            else:
+                yield _vm(row, requests)
     finally:
         connection.close()
+
+
+def _rows(path: Path, connection: sqlite3.Connection, query: str, values: tuple[Any, ...] = ()) -> Iterator[TraceRow]:
+    found = connection.execute(query, values)
+    names = [each[0] for each in found.description]
+    for number, cells in enumerate(found, 1):
+        yield TraceRow(path, number, dict(zip(names, cells, strict=True)))
+
+
+def _requests(row: TraceRow, source: Source) -> tuple[int, int, dict[str, int]]:
+    devices = {DEVICES[each]: round(row.amount(each, default=0) * PARTS) for each in DEVICES}
+    return (
+        round(row.amount("core", default=0) * source.options.machine_cpu),
+        round(row.amount("memory", default=0) * source.options.machine_memory),
+        {name: each for name, each in devices.items() if each},
+    )
+
+
+def _vm(row: TraceRow, requests: tuple[int, int, dict[str, int]]) -> Arrival:
+    began = max(0.0, row.number("starttime", default=0))  # what began before the trace is there at its start
+    ended = row.text("endtime")
+    cpu, memory, devices = requests
+    return Arrival(
+        at=began * DAY,
+        name=f"vm-{pod_name(row.text('vmId'))}",
+        cpu=cpu,
+        memory=memory,
+        run=max(0.0, row.number("endtime") - began) * DAY if ended else None,
+        resources=devices,
+        priority=int(row.number("priority", default=0)),
+    )
 
 
 def _typical(options: TraceOptions) -> Machine:

@@ -32,8 +32,8 @@ def _machine(row: TraceRow, source: Source) -> Machine:
 def _job(row: TraceRow, source: Source) -> Iterator[Arrival]:
     """A pod per server of the first attempt that has any. It runs from the first attempt to the end of the last."""
     submitted = row.seconds("submitted_time")
-    attempts: list[dict[str, Any]] = [each for each in row.value("attempts") or () if isinstance(each, dict)]
-    servers: list[Any] = next((each["detail"] for each in attempts if each.get("detail")), [])
+    attempts = _dicts(row.value("attempts"))
+    servers = next((found for each in attempts if (found := _dicts(each.get("detail")))), [])
     if submitted is None or not servers:
         source.skip("has no submitted_time" if submitted is None else "never had a server")
         return
@@ -43,7 +43,8 @@ def _job(row: TraceRow, source: Source) -> Iterator[Arrival]:
     run = max(0.0, max(ends) - min(starts)) if starts and ends else None
     name = pod_name(row.text("jobid"))
     for number, server in enumerate(servers):
-        gpus = len(server.get("gpus") or ())
+        listed = server.get("gpus")
+        gpus = len(listed) if isinstance(listed, list) else 0
         yield Arrival(
             at=submitted,
             name=name if len(servers) == 1 else f"{name}-{number}",
@@ -53,6 +54,11 @@ def _job(row: TraceRow, source: Source) -> Iterator[Arrival]:
             resources={GPU: gpus} if gpus else {},
             labels={"vc": pod_name(row.text("vc")), "user": pod_name(row.text("user"))},
         )
+
+
+def _dicts(value: object) -> list[dict[str, Any]]:
+    """The objects of a list; odd values are left out."""
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
 KIND = TraceKind("Philly", "cluster_job_log, perhaps cluster_machine_list.csv", _read, gpu_machine)

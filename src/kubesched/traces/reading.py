@@ -6,6 +6,8 @@ import csv
 import gzip
 import io
 import json
+import re
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -15,6 +17,10 @@ from typing import IO, Any, cast
 from kubesched.traces.model import TraceError
 
 CHUNK = 1 << 20
+GZIP = b"\x1f\x8b"
+LONGEST_TOKEN = 12
+"""At least as long as an escape or a literal of JSON that the end of a chunk can cut."""
+_BETWEEN = re.compile(r"[ \t\r\n,\[\]]*")
 EMPTY = frozenset(("", "nan", "none", "null", "na"))
 
 
@@ -72,13 +78,16 @@ class TraceRow:
         if not text:
             return None
         try:
-            return float(text)
+            float(text)
         except ValueError:
-            pass
+            return self._moment(text, columns[0])
+        return self.number(*columns)
+
+    def _moment(self, text: str, column: str) -> float:
         try:
             moment = datetime.fromisoformat(text)
         except ValueError:
-            raise self.problem(columns[0], text, "seconds or a date such as 2020-04-01 00:30:00") from None
+            raise self.problem(column, text, "seconds or a date such as 2020-04-01 00:30:00") from None
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
     def problem(self, column: str, value: object, expected: str) -> TraceError:
@@ -99,50 +108,60 @@ def rows(path: Path, names: Sequence[str] = ()) -> Iterator[TraceRow]:
                 if cells and not (first and cells[0] == names[0]):
                     yield TraceRow(path, lines.line_num, dict(zip(names, cells, strict=False)))
                 first = False
-        except (csv.Error, UnicodeError) as error:
+        except csv.Error as error:
             raise TraceError(f"{path}:{lines.line_num}: not CSV: {error}") from None
 
 
 def columns(path: Path) -> list[str]:
     """The cells of a CSV file's first line."""
     with opened(path) as file:
-        return [each.strip() for each in next(csv.reader(file), [])]
+        lines = csv.reader(file)
+        try:
+            return [each.strip() for each in next(lines, [])]
+        except csv.Error as error:
+            raise TraceError(f"{path}:{lines.line_num}: not CSV: {error}") from None
 
 
 def objects(path: Path) -> Iterator[TraceRow]:
     """The objects of JSON lines, or of one JSON array, which is not read as a whole."""
+    decoder = json.JSONDecoder()
     with opened(path) as file:
-        decoder = json.JSONDecoder()
-        text, number, ended = "", 0, False
+        text, at, line, ended = "", 0, 1, False
         while True:
-            text = text.lstrip(" \t\r\n,[]")
-            if text or not ended:
-                try:
-                    found, end = decoder.raw_decode(text) if text else (None, 0)
-                except json.JSONDecodeError as error:
-                    if ended:
-                        raise TraceError(f"{path}: object {number + 1}: not JSON: {error.msg}") from None
-                    found, end = None, 0
-                if end and (end < len(text) or ended):
-                    number += 1
-                    if not isinstance(found, dict):
-                        raise TraceError(f"{path}: object {number}: expected an object, got {found!r}")
-                    yield TraceRow(path, number, found)
-                    text = text[end:]
-                    continue
-            if ended:
-                return
-            chunk = file.read(CHUNK)
-            text, ended = text + chunk, not chunk
+            begin = _BETWEEN.match(text, at).end()  # type: ignore[union-attr]  # it matches nothing, too
+            line, at = line + text.count("\n", at, begin), begin
+            try:
+                found, end = decoder.raw_decode(text, at)
+            except json.JSONDecodeError as error:
+                if ended and at == len(text):
+                    return
+                if ended or not _may_go_on(error, text):
+                    place = f"{path}:{line + text.count(chr(10), at, error.pos)}"
+                    raise TraceError(f"{place}: not JSON: {error.msg}; expected JSON lines or a JSON array") from None
+                chunk = file.read(CHUNK)
+                text, at, ended = text[at:] + chunk, 0, not chunk
+                continue
+            if not isinstance(found, dict):
+                raise TraceError(f"{path}:{line}: expected an object, got {found!r}")
+            yield TraceRow(path, line, found)
+            line, at = line + text.count("\n", at, end), end
+
+
+def _may_go_on(error: json.JSONDecodeError, text: str) -> bool:
+    """Whether more text could make an object whole. If not, the rest of the file is not read."""
+    return error.msg.startswith("Unterminated string") or error.pos >= len(text) - LONGEST_TOKEN
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[IO[str]]:
-    """A text file, decompressed if its name ends in .gz."""
+    """A text file, decompressed if it is compressed with gzip, whatever its name is."""
     try:
-        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as binary:
+        with path.open("rb") as stored:
+            binary = gzip.GzipFile(fileobj=stored) if stored.peek(2)[:2] == GZIP else stored
             yield io.TextIOWrapper(cast(IO[bytes], binary), encoding="utf-8-sig", newline="")
-    except (OSError, EOFError) as error:
-        raise TraceError(
-            f"{path}: {error.strerror or error}" if isinstance(error, OSError) else f"{path}: cut off"
-        ) from None
+    except UnicodeError as error:
+        raise TraceError(f"{path}: not text: {error}; expected CSV or JSON, perhaps compressed with gzip") from None
+    except (EOFError, zlib.error):
+        raise TraceError(f"{path}: the compressed file is cut off or damaged; download it again") from None
+    except OSError as error:
+        raise TraceError(f"{path}: {error.strerror or error}") from None
