@@ -286,3 +286,43 @@ def test_without_the_solver(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (needed.ok, needed.bound, needed.solver) == (True, None, "greedy")
     with pytest.raises(ConfigError, match=r"nodeTypes\[0\].price"):
         Cluster().nodes_needed(None, [{"name": "x", "price": -1}])
+
+
+def test_new_nodes_do_not_replace_those_of_the_cluster() -> None:
+    """A node of the cluster may have the name that the first node of a type would get."""
+    cluster = Cluster(node("small-1", cpu=4), pod("old", uid="old", node="small-1", cpu=4))
+    needed = cluster.nodes_needed([pod("new", uid="new", cpu=4)], TYPES[:1])
+    assert (needed.ok, needed.nodes, needed.placements.pods_per_node) == (True, {"small": 1}, {"small-2": 1})
+
+
+def test_the_bound_counts_the_room_of_the_cluster() -> None:
+    """Important pods spread over both nodes and leave no room for a wide one, but they could have been on one node."""
+    cluster = Cluster(node("n1", cpu=4), node("n2", cpu=4), seed=2)
+    first = [pod(f"s{n}", uid=f"s{n}", cpu=2, priority=9) for n in range(2)]
+    wide = {"name": "wide", "cpu": 4, "price": 5.0}
+    needed = cluster.nodes_needed([*first, pod("big", uid="big", cpu=4)], [wide])
+    assert (needed.ok, needed.nodes, needed.bound) == (True, {"wide": 1}, 0.0)
+
+
+def test_too_few_nodes_to_be_had() -> None:
+    """The solver finds nothing: what fits is placed, the rest is named, and there is no bound."""
+    needed = Cluster().nodes_needed([deployment("web", 9, "2")], [{"name": "s", "cpu": 4, "price": 1, "maximum": 2}])
+    assert (needed.ok, needed.nodes, needed.bound, needed.solver) == (False, {"s": 2}, None, "HiGHS")
+    assert len(needed.placements.pending) == 5
+
+
+@pytest.mark.parametrize(
+    ("types", "problem"),
+    [
+        ([{"name": "a"}, {"name": "a"}], "two types have the same name"),
+        ([{"name": "Big Ones"}], "nodeTypes[0].name"),
+        ([{"name": "a", "price": float("nan")}], "nodeTypes[0].price"),
+        ([{"name": "a", "price": float("inf")}], "nodeTypes[0].price"),
+        ([], "expected a list of node types"),
+    ],
+)
+def test_types_that_make_no_sense(types: list[dict[str, Any]], problem: str) -> None:
+    """Problems name the field."""
+    with pytest.raises(ConfigError) as caught:
+        Cluster().nodes_needed(None, types)
+    assert problem in str(caught.value)

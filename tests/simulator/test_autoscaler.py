@@ -88,3 +88,33 @@ def test_groups_that_make_no_sense(tmp_path: Path) -> None:
     text = str(caught.value)
     for part in ("nodeGroups[0].minimum", "nodeGroups[0].boot", "nodeGroups[1].cpu", "two groups have the same name"):
         assert part in text
+
+
+WAVE = """
+- {at: %s, count: %d, create: {apiVersion: v1, kind: Pod, metadata: {name: "%s{i}", annotations: {
+    kubesched.io/run-time: 20m}}, spec: {restartPolicy: Never, containers: [
+    {name: m, image: x, resources: {requests: {cpu: 2}}}]}}}
+"""
+
+
+def test_nodes_that_are_on_their_way_count(tmp_path: Path) -> None:
+    """Two pods need a node each. The second comes while the first one's node boots: one more is ordered, not two."""
+    steps = WAVE % ("0s", 1, "a") + WAVE % ("25s", 1, "b") + WAVE % ("45s", 1, "c")
+    report, _ = result(scenario(tmp_path, "{name: g, cpu: 2, boot: 2m, idle: 1m}", "10m", steps))
+    assert [each.time for each in report.timeline if each.kind == "Node" and each.what == "created"] == [130, 150, 170]
+    assert len(report.placements) == 3
+
+
+def test_a_node_of_the_scenario_may_have_the_name(tmp_path: Path) -> None:
+    """The group takes the next name."""
+    steps = "\n- {create: {apiVersion: v1, kind: Node, metadata: {name: g-1}}}" + WAVE % ("1s", 3, "a")
+    report, _ = result(scenario(tmp_path, "{name: g, cpu: 2, boot: 1m}", "10m", steps))
+    assert sorted({each.node for each in report.placements}) == ["g-1", "g-2"]
+
+
+def test_other_processes_remove_the_same_nodes(tmp_path: Path) -> None:
+    """Which of many empty nodes stay is not up to the order of a set, which differs between processes."""
+    path = scenario(tmp_path, "{name: g, cpu: 2, minimum: 0, idle: 1m, boot: 10s}", "40m", WAVE % ("0s", 12, "a"))
+    report, _ = result(path)
+    went = [each.name for each in report.timeline if each.kind == "Node" and each.what == "deleted"]
+    assert went == [f"g-{number}" for number in range(1, 13)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,8 @@ from kubesched.api.quantity import QuantityError, nanos
 from kubesched.base.documents import DocumentError, read_yaml
 from kubesched.config.decode import decode
 from kubesched.config.errors import ConfigError, Problem, join
+
+_NAME = re.compile(r"[a-z0-9]([-.a-z0-9]{0,200}[a-z0-9])?")
 
 
 class NodeType(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -44,19 +48,26 @@ class NodeType(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
                     yield Problem(join(path, field), "is not a quantity", value)
             except QuantityError as error:
                 yield Problem(join(path, field), str(error), value)
-        if self.price < 0:
-            yield Problem(join(path, "price"), "must not be negative", self.price)
+        if not _NAME.fullmatch(self.name):
+            hint = "use lower-case letters, digits and '-'"
+            yield Problem(join(path, "name"), "cannot begin the names of nodes", self.name, hint)
+        if not 0 <= self.price < math.inf:
+            yield Problem(join(path, "price"), "must be a number, 0 or more", self.price)
         if self.maximum is not None and self.maximum < 0:
             yield Problem(join(path, "maximum"), "must not be negative", self.maximum)
         for index, each in enumerate(self.taints):
             if ":" not in each:
                 yield Problem(f"{path}.taints[{index}]", "is no taint", each, "write key=value:NoSchedule")
 
+    def node_name(self, number: int) -> str:
+        """The name of the node with this number."""
+        return f"{self.name}-{number}"
+
     def node(self, number: int) -> api.Node:
         """The node with this number, counted from 1."""
         zone = self.zones[(number - 1) % len(self.zones)] if self.zones else None
         return builders.node(
-            f"{self.name}-{number}",
+            self.node_name(number),
             cpu=self.cpu,  # type: ignore[arg-type]  # checked by `problems`
             memory=self.memory,  # type: ignore[arg-type]  # the same
             pods=self.pods,  # type: ignore[arg-type]  # the same
@@ -90,6 +101,8 @@ def read_node_types(source: str | Path | Iterable[NodeType | Mapping[str, Any]])
         if decoded is not None:
             problems += decoded.problems(f"nodeTypes[{index}]")
             found.append(decoded)
+    if len({each.name for each in found}) < len(found):
+        problems.append(Problem("nodeTypes", "two types have the same name"))
     if problems:
         raise ConfigError(where, problems)
     return found

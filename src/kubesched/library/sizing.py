@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import count, islice
 from typing import Any
 
 from kubesched.api import objects as api
 from kubesched.api.resources import allocatable, scheduling_requests
+from kubesched.cluster.pods import PodClass
 from kubesched.explain.amounts import requested
 from kubesched.library.core import ClusterCore
 from kubesched.library.node_types import NodeType
@@ -26,6 +28,8 @@ from kubesched.library.trial import by_priority
 
 HINT = "the cheapest mix needs SciPy; install kubesched[solver]. Without it, nodes are added one by one"
 SOLVER_SECONDS = 20.0
+EXISTING = ""
+"""The room of the cluster's own nodes, for the solver. No type of nodes has this name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,15 +88,15 @@ def nodes_needed(
 ) -> NodesNeeded:
     """The cheapest nodes on which, beside those of the cluster, all pods fit; without a `solver`, nearly so."""
     ordered = by_priority(pods)
-    rest = [each.pod for each in cluster.copy().play(ordered) if each.fate is Fate.PENDING]
-    classes = _classes(cluster, rest, types)
-    counts, bound = _solved(classes, types) if solver else (Counter[str](), None)
+    pending = [each.pod for each in cluster.copy().play(ordered) if each.fate is Fate.PENDING]
+    classes = _classes(cluster, ordered, types)
+    counts, bound = _solved(cluster, classes, pending, types) if solver else (Counter[str](), None)
     buyer = _Buyer(cluster, ordered, types, classes)
     placements = buyer.complete(counts)
     counts, placements = buyer.reduce(counts, placements)
     price = sum(each.price * counts[each.name] for each in types)
     chosen = {each.name: counts[each.name] for each in types if counts[each.name]}
-    how = "HiGHS" if bound is not None else "greedy"
+    how = "HiGHS" if solver and find_spec("scipy") else "greedy"
     return NodesNeeded(chosen, round(price, 6), bound, Placements(placements), how)
 
 
@@ -103,67 +107,123 @@ class _PodKind:
     requests: Mapping[str, int]
     count: int
     allowed: frozenset[str]
+    fits_now: bool
+    """Whether one may have a place on a node that the cluster has."""
 
 
-def _classes(cluster: ClusterCore, pods: Sequence[api.Pod], types: Sequence[NodeType]) -> dict[object, _PodKind]:
+def _classes(cluster: ClusterCore, pods: Sequence[api.Pod], types: Sequence[NodeType]) -> dict[PodClass, _PodKind]:
     """Pods by class. Which types they may go to is asked of the scheduler, on an empty node of the type."""
     infos = [cluster.state.classes.info(each) for each in pods]
     number = Counter(info.pod_class for info in infos)
     first = {info.pod_class: info.pod for info in reversed(infos)}
-    allowed: dict[object, set[str]] = {each: set() for each in number}
+    allowed: dict[PodClass, set[str]] = {each: set() for each in number}
     for each in types:
         bare = cluster.reconfigured(cluster.config, cluster.plugins)
         bare.remove(*bare.all(api.Node))
-        bare.set(each.node(1))
+        bare.set(each.node(next(_numbers(each, cluster))))
         for pod_class, pod in first.items():
             if pod.scheduler_name in bare.engines and bare.attempt(pod).node:
                 allowed[pod_class].add(each.name)
+    now = cluster.copy()
     return {
-        pod_class: _PodKind(_amounts(first[pod_class]), count, frozenset(allowed[pod_class]))
-        for pod_class, count in number.items()
+        pod_class: _PodKind(_amounts(pod), count, frozenset(allowed[pod_class]), _may_fit(now, pod))
+        for (pod_class, count), pod in zip(number.items(), map(first.__getitem__, number), strict=True)
     }
+
+
+def _may_fit(cluster: ClusterCore, pod: api.Pod) -> bool:
+    """Whether a pod has a place now, or might have one when other pods are there."""
+    depends = pod.spec.affinity is not None and pod.spec.affinity.pod_affinity is not None
+    return depends or (pod.scheduler_name in cluster.engines and bool(cluster.attempt(pod).node))
+
+
+def _numbers(node_type: NodeType, cluster: ClusterCore) -> Iterator[int]:
+    """Numbers for new nodes, without those that would give them the name of a node that is there."""
+    return (number for number in count(1) if cluster.get(api.Node, node_type.node_name(number)) is None)
 
 
 def _amounts(pod: api.Pod) -> dict[str, int]:
     return {**requested(scheduling_requests(pod)), "pods": 1}
 
 
-def _offered(node_type: NodeType) -> dict[str, int]:
-    found = allocatable(node_type.node(1))
+def _offered(node: api.Node) -> dict[str, int]:
+    found = allocatable(node)
     plain = {"cpu": found.milli_cpu, "memory": found.memory, "ephemeral-storage": found.ephemeral_storage}
     return {**plain, "pods": found.pods, **found.scalar}
 
 
-def _solved(classes: Mapping[object, _PodKind], types: Sequence[NodeType]) -> tuple[Counter[str], float | None]:
-    """The solver's mix and its price, which no mix can undercut; without a solver, no nodes."""
-    kinds = [each for each in classes.values() if each.allowed]
-    if not kinds:
-        return Counter(), 0.0 if find_spec("scipy") else None
+# --- the solver -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Offer:
+    """Something that has room: a type of nodes, or all nodes of the cluster together."""
+
+    name: str
+    amounts: Mapping[str, int]
+    price: float
+    maximum: int | None
+
+
+def _solved(
+    cluster: ClusterCore, classes: Mapping[PodClass, _PodKind], pending: Sequence[api.Pod], types: Sequence[NodeType]
+) -> tuple[Counter[str], float | None]:
+    """The solver's mix for the pods that do not fit now, and a price that no mix can undercut; nothing without it.
+
+    The mix relies on the places that pods have on existing nodes now. Beside other nodes they could have others, so the
+    second result counts all pods and all room, as if the existing nodes were one.
+    """
     if find_spec("scipy") is None:
         return Counter(), None
+    offers = [_Offer(each.name, _offered(each.node(1)), each.price, each.maximum) for each in types]
+    left = Counter(cluster.state.classes.info(each).pod_class for each in pending)
+    kinds = [replace(kind, count=left[each]) for each, kind in classes.items() if left[each] and kind.allowed]
+    counts, bound = _mix(kinds, offers)
+    if bound and len(pending) < sum(each.count for each in classes.values()):
+        room = _Offer(EXISTING, _free(cluster), 0.0, 1)
+        also = frozenset((EXISTING,))
+        every = [replace(each, allowed=each.allowed | also) if each.fits_now else each for each in classes.values()]
+        bound = _mix([each for each in every if each.allowed], [*offers, room])[1]
+    return counts, bound
+
+
+def _free(cluster: ClusterCore) -> Counter[str]:
+    """What all nodes of the cluster have left."""
+    total: Counter[str] = Counter()
+    for node in cluster.all(api.Node):
+        left = Counter(_offered(node))
+        for pod in cluster.pods_on(node.name):
+            left.subtract(_amounts(pod))
+        total.update(+left)
+    return total
+
+
+def _mix(kinds: Sequence[_PodKind], offers: Sequence[_Offer]) -> tuple[Counter[str], float | None]:
+    """How many of each offer the pods need at the lowest price, and that price; no price if there is not enough."""
+    if not kinds:
+        return Counter(), 0.0
     numpy, optimize = import_module("numpy"), import_module("scipy.optimize")
-    pairs = [(k, t) for k, kind in enumerate(kinds) for t, each in enumerate(types) if each.name in kind.allowed]
-    width = len(types) + len(pairs)  # nodes of each type, then pods of each kind on each type
+    pairs = [(k, o) for k, kind in enumerate(kinds) for o, each in enumerate(offers) if each.name in kind.allowed]
+    width = len(offers) + len(pairs)  # how many of each offer, then pods of each kind on each offer
     rows: list[Any] = []
     low: list[float] = []
     high: list[float] = []
     for k, kind in enumerate(kinds):  # every pod is somewhere
         row = numpy.zeros(width)
-        row[[len(types) + i for i, pair in enumerate(pairs) if pair[0] == k]] = 1
+        row[[len(offers) + i for i, pair in enumerate(pairs) if pair[0] == k]] = 1
         rows, low, high = [*rows, row], [*low, kind.count], [*high, kind.count]
-    for t, each in enumerate(types):  # and no type has more than its nodes offer
-        offered = _offered(each)
+    for o, each in enumerate(offers):  # and no offer has more than its nodes have
         for resource in {name for kind in kinds for name in kind.requests}:
             row = numpy.zeros(width)
-            row[t] = -offered.get(resource, 0)
+            row[o] = -each.amounts.get(resource, 0)
             for i, (k, other) in enumerate(pairs):
-                if other == t:
-                    row[len(types) + i] = kinds[k].requests.get(resource, 0)
+                if other == o:
+                    row[len(offers) + i] = kinds[k].requests.get(resource, 0)
             scale = max(abs(row).max(), 1.0)
             rows, low, high = [*rows, row / scale], [*low, -math.inf], [*high, 0.0]
     cost = numpy.zeros(width)
-    cost[: len(types)] = [each.price for each in types]
-    upper = [math.inf if each.maximum is None else each.maximum for each in types] + [math.inf] * len(pairs)
+    cost[: len(offers)] = [each.price for each in offers]
+    upper = [math.inf if each.maximum is None else each.maximum for each in offers] + [math.inf] * len(pairs)
     solved = optimize.milp(
         cost,
         constraints=optimize.LinearConstraint(numpy.array(rows), low, high),
@@ -173,9 +233,12 @@ def _solved(classes: Mapping[object, _PodKind], types: Sequence[NodeType]) -> tu
     )
     if solved.x is None:
         return Counter(), None
-    counts = Counter({each.name: round(solved.x[t]) for t, each in enumerate(types)})
+    counts = Counter({each.name: round(solved.x[o]) for o, each in enumerate(offers)})
     bound = getattr(solved, "mip_dual_bound", None)
     return counts, round(float(solved.fun if bound is None else bound), 6)
+
+
+# --- scheduling -------------------------------------------------------------------------------------------------------
 
 
 class _Buyer:
@@ -186,12 +249,13 @@ class _Buyer:
         cluster: ClusterCore,
         pods: Sequence[api.Pod],
         types: Sequence[NodeType],
-        classes: Mapping[object, _PodKind],
+        classes: Mapping[PodClass, _PodKind],
     ) -> None:
         self._cluster = cluster
         self._pods = pods
         self._types = types
         self._classes = classes
+        self._amounts = {each.name: _offered(each.node(1)) for each in types}
 
     def complete(self, counts: Counter[str]) -> list[Placement]:
         """Add nodes until every pod that may go to some type has a place."""
@@ -227,7 +291,7 @@ class _Buyer:
     def _schedule(self, counts: Mapping[str, int]) -> list[Placement]:
         trial = self._cluster.copy()
         for each in self._types:
-            for number in range(1, counts.get(each.name, 0) + 1):
+            for number in islice(_numbers(each, self._cluster), counts.get(each.name, 0)):
                 trial.set(each.node(number))
         return list(trial.play(self._pods))
 
@@ -243,13 +307,13 @@ class _Buyer:
             fitting = [t for t in room if kind is not None and t.name in kind.allowed]
             if kind is None or not fitting:
                 continue
-            best = min(fitting, key=lambda t: (t.price * _share(kind.requests, _offered(t)), t.price, t.name))
+            best = min(fitting, key=lambda t: (t.price * _share(kind.requests, self._amounts[t.name]), t.price, t.name))
             waiting[best.name] += 1
             needs.setdefault(best.name, Counter()).update(kind.requests)
         found: Counter[str] = Counter()
         for t in room:
             if waiting[t.name]:
-                number = max(1, math.floor(_share(needs[t.name], _offered(t)) / 2))
+                number = max(1, math.floor(_share(needs[t.name], self._amounts[t.name]) / 2))
                 found[t.name] = number if t.maximum is None else min(number, t.maximum - counts.get(t.name, 0))
         return found
 

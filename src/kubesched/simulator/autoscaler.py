@@ -8,6 +8,7 @@ goes. Spot nodes are interrupted and nodes fail after random times, from the see
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Coroutine, Iterator
 from random import Random
 from typing import Any
@@ -78,10 +79,10 @@ class Autoscaler:
         self._group_of: dict[str, NodeGroup] = {}
         """By node: ordered ones and those that have joined."""
         self._ordered_at: dict[str, float] = {}
-        self._joined: set[str] = set()
+        self._joined: dict[str, None] = {}
         self._pending: dict[str, None] = {}
-        self._busy: dict[str, set[str]] = {}
-        """By node, the pods that keep it from being empty."""
+        self._busy: dict[str, dict[str, None]] = {}
+        """By node, the pods that keep it from being empty. Sets would have another order in every process."""
         self._node_of: dict[str, str] = {}
         self._empty_since: dict[str, float] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -123,11 +124,11 @@ class Autoscaler:
             self._pending[record.key] = None
         if gone:
             before = self._node_of.pop(record.key, "")
-            self._busy.get(before, set()).discard(record.key)
+            self._busy.get(before, {}).pop(record.key, None)
         elif node and record.key not in self._node_of:
             self._node_of[record.key] = node
             if not belongs_to_node(decode_as(api.Pod, record.data)):
-                self._busy.setdefault(node, set()).add(record.key)
+                self._busy.setdefault(node, {})[record.key] = None
 
     # --- more nodes ---------------------------------------------------------------------------------------------------
 
@@ -174,8 +175,11 @@ class Autoscaler:
         return msgspec.structs.replace(group, maximum=max(group.maximum - present, 0))
 
     def _order(self, group: NodeGroup) -> str:
-        self._numbers[group.name] += 1
-        name = f"{group.name}-{self._numbers[group.name]}"
+        while True:
+            self._numbers[group.name] += 1
+            name = group.node_name(self._numbers[group.name])
+            if self._access.store.get(NODES, name) is None:  # the scenario may have one of this name
+                break
         self._group_of[name] = group
         self._ordered_at[name] = self._clock.monotonic()
         return name
@@ -191,7 +195,7 @@ class Autoscaler:
         body = msgspec.to_builtins(self._node(name))
         body["metadata"].pop("uid", None)
         self._access.create(NODES, body)
-        self._joined.add(name)
+        self._joined[name] = None
         self._empty_since[name] = self._clock.monotonic()
         group = self._group_of[name]
         if group.spot is not None:
@@ -203,14 +207,15 @@ class Autoscaler:
 
     def _scale_down(self) -> None:
         now = self._clock.monotonic()
+        numbers = Counter(self._group_of[name].name for name in self._joined)
         for name in list(self._joined):
             if self._busy.get(name):
                 self._empty_since[name] = now
                 continue
             group = self._group_of[name]
-            several = sum(self._group_of[each] is group for each in self._joined) > group.minimum
-            if several and now - self._empty_since[name] >= group.idle.seconds:
+            if numbers[group.name] > group.minimum and now - self._empty_since[name] >= group.idle.seconds:
                 self._remove(name, "is empty")
+                numbers[group.name] -= 1
 
     async def _interrupt(self, name: str, seconds: float) -> None:
         await self._clock.sleep(seconds)
@@ -237,8 +242,7 @@ class Autoscaler:
         """Delete a node with its pods. Their controllers create new ones."""
         self._timeline.note("note", f"node {name} {why} and goes")
         self._spent += self._price(name, self._clock.monotonic())
-        self._joined.discard(name)
-        for known in (self._group_of, self._ordered_at, self._empty_since):
+        for known in (self._joined, self._group_of, self._ordered_at, self._empty_since):
             known.pop(name, None)
         for key in [key for key, node in self._node_of.items() if node == name]:
             self._access.remove(PODS, key)
