@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from kubesched.cli.main import main
 from kubesched.explain.document import Table
 from kubesched.simulator import compare
-from kubesched.simulator.comparison import ScenarioComparison, Variant, VariantRun, holds, interval
+from kubesched.simulator.comparison import ScenarioComparison, Variant, VariantRun, check_condition, holds
 from kubesched.simulator.measures import fragmentation, percentile
 from kubesched.simulator.scenario import ScenarioFileError
 from kubesched.simulator.usage import NodeUsage
@@ -80,7 +80,7 @@ def test_results_of_another_version_are_a_variant(files: Path) -> None:
     saved.write_text(run("default", "--from", files / "s.yaml", "-o", "json").stdout)
     found = compare(files / "s.yaml", saved, "default")
     assert found.variants[0].name == "before.json: default"
-    assert found.moved(found.variants[1]) == 0
+    assert found.moved(found.variants[1]).mean == 0
     assert len(found.to_frame()) == 2
     with pytest.raises(ScenarioFileError, match="has no run with seed 7"):
         compare(files / "s.yaml", saved, seeds=[7])
@@ -146,11 +146,74 @@ def test_one_run_has_no_interval() -> None:
     assert ["pending", "2", "3", "+1"] in [list(row) for row in table.rows]
 
 
-def test_intervals_and_measures() -> None:
-    """Student's interval of paired differences; what an average pod cannot use."""
-    found = interval([1.0, 2.0, 3.0])
-    assert (found.mean, round(found.low, 2), round(found.high, 2), found.is_clear) == (2.0, -0.48, 4.48, False)
-    assert interval([1.0, 1.0]).is_clear
+def paired(*differences: float) -> ScenarioComparison:
+    """Two variants whose runs differ by these numbers of pending pods."""
+    runs = [
+        tuple(VariantRun(seed, {"pending": seed + add * part}, {}) for seed, add in enumerate(differences, 1))
+        for part in (0, 1)
+    ]
+    return ScenarioComparison("s", (Variant("A", "a", runs[0]), Variant("B", "b", runs[1])))
+
+
+@pytest.mark.parametrize(
+    ("differences", "interval", "clear"),
+    [
+        ((1.0, 2.0, 3.0), (-0.48, 4.48), False),
+        ((1.0, 3.0), (-10.71, 14.71), False),
+        ((1.0, 1.0), (1.0, 1.0), True),
+        ((0.0, 0.0), (0.0, 0.0), False),
+        (tuple([1.0, -1.0] * 10 + [0.9]), (-0.42, 0.51), False),  # 21 seeds: Student's 2.086, not the normal 1.96
+    ],
+)
+def test_intervals_are_those_of_paired_differences(
+    differences: tuple[float, ...], interval: tuple[float, float], clear: bool
+) -> None:
+    """Student's interval of the mean difference, for any number of seeds."""
+    comparison = paired(*differences)
+    found = comparison.difference(comparison.variants[1], "pending")
+    assert (round(found.low, 2), round(found.high, 2), found.excludes_zero) == (*interval, clear)
+
+
+def test_one_run_is_not_certain() -> None:
+    """A single difference has no interval: null in JSON, no star in the table."""
+    found = paired(1.0)
+    difference = found.to_dict()["summary"]["B"]["pending"]["difference"]
+    assert difference == {"mean": 1.0, "low": None, "high": None}
+    assert not found.difference(found.variants[1], "pending").excludes_zero
+    json.dumps(found.to_dict(), allow_nan=False)
+
+
+def test_equal_zeros_do_not_fail() -> None:
+    """Nothing pending in either is no increase, though there is no quotient; from nothing to something is one."""
+    found = paired(-1.0)  # 1 and 0 pending pods
+    assert not holds(found, "B.pending / B.pending > 1.1")
+    assert not holds(found, "B.pending / B.pending <= 1.1")
+    assert holds(found, "A.pending / B.pending > 1.1")
+
+
+def test_mistakes_show_before_anything_runs(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wrong condition or a wrong last configuration is refused at once: runs may take hours."""
+    monkeypatch.setattr("kubesched.simulator.comparison._run", None)
+    (files / "bad.yaml").write_text("kind: KubeSchedulerConfiguration\nprofile: []\n")
+    common = ("default", "--from", files / "s.yaml")
+    for arguments, problem in (
+        (("--fail-if", "A.pending > 0 or A.pendin > 1"), "there is no measure 'pendin'"),
+        (("--fail-if", "A.pending < 0 and B.pending > 1"), "there is no variant B; there are A"),
+        (("--fail-if", "A.pending > "), "cannot be read; write it as"),
+        ((files / "bad.yaml",), "profile"),
+        ((files / "none.json",), "not the JSON of kubesched compare"),
+        (("default",) * 26, "from 1 to 26 variants"),
+    ):
+        result = run(*common, *arguments)
+        assert result.exit_code == 1
+        assert problem in result.output
+    with pytest.raises(ValueError, match="one or more seeds"):
+        compare(files / "s.yaml", "default", seeds=())
+    check_condition("B.moved > 3 and -A.cost <= 1", 2)
+
+
+def test_measures() -> None:
+    """What an average pod cannot use, and the value below which 99 of 100 are."""
     assert percentile([3.0, 1.0, 2.0], 0.99) == 3.0
     usage = [NodeUsage(0.0), NodeUsage(0.0)]
     for each, used in zip(usage, (3000, 1000), strict=True):

@@ -23,6 +23,11 @@ class MeanInterval(NamedTuple):
     def high(self) -> float:
         return self.mean + self.half
 
+    @property
+    def excludes_zero(self) -> bool:
+        """Whether the sign of the true mean is known."""
+        return self.low > 0 or self.high < 0
+
     def __str__(self) -> str:
         return f"{self.mean:.4g}" if self.half in (0.0, inf) else f"{self.mean:.4g} ± {self.half:.2g}"
 

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from kubesched.cli.questions import expected_problems, print_answer
 from kubesched.framework.errors import PluginStartError
-from kubesched.simulator.comparison import compare, holds
+from kubesched.simulator.comparison import check_condition, compare, holds
 from kubesched.simulator.scenario import ScenarioFileError
 
 FAILS = 3
@@ -63,6 +63,8 @@ def command(
     chosen = range(first_seed, first_seed + seeds)
     console = Console(stderr=True)
     with expected_problems(), console.status("") as status:
+        for each in fail_if:
+            check_condition(each, len(variants))  # before the runs, which may take long
         try:
             found = compare(
                 source,

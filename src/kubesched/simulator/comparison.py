@@ -6,12 +6,14 @@ import ast
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import copysign, inf, isfinite, nan
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any
 
 import msgspec
 
+from kubesched.base.intervals import MeanInterval, mean_interval
 from kubesched.explain.document import Block, Heading, Table, Text
 from kubesched.framework.registry import PluginSource
 from kubesched.library.tables import as_frame
@@ -24,9 +26,6 @@ from kubesched.simulator.simulating import ScenarioSource, scenario_from
 
 DEFAULT = "default"
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-_T = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13, 2.12, 2.11, 2.10, 2.09)
-"""Student's t for 95% by degrees of freedom, from 1."""
-_NORMAL = 1.96
 
 
 class VariantRun(msgspec.Struct, frozen=True, rename="camel"):
@@ -56,20 +55,6 @@ class Variant(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class PairedDifference:
-    """How a measure differs from the first variant: mean of the differences of paired runs, with a 95% interval."""
-
-    mean: float
-    low: float
-    high: float
-
-    @property
-    def is_clear(self) -> bool:
-        """Whether the interval excludes that there is no difference."""
-        return self.low > 0 or self.high < 0
-
-
-@dataclass(frozen=True, slots=True)
 class ScenarioComparison:
     """Variants side by side. The first one is what the others are compared with."""
 
@@ -77,38 +62,34 @@ class ScenarioComparison:
     variants: tuple[Variant, ...]
     notes: tuple[str, ...] = field(default=())
 
-    def difference(self, variant: Variant, name: str) -> PairedDifference:
-        """A variant's measure minus the first one's, run by run."""
+    def difference(self, variant: Variant, name: str) -> MeanInterval:
+        """A variant's measure minus the first one's: the mean over paired runs with its 95% interval."""
         pairs = zip(self.variants[0].values(name), variant.values(name), strict=True)
-        return interval([b - a for a, b in pairs])
+        return mean_interval([b - a for a, b in pairs])
 
-    def moved(self, variant: Variant) -> float:
-        """How many pods go to another node than with the first variant, on average."""
-        counts = []
-        for first, other in zip(self.variants[0].runs, variant.runs, strict=True):
-            counts.append(sum(other.nodes.get(pod) != node for pod, node in first.nodes.items()))
-        return fmean(counts) if counts else 0.0
+    def moved(self, variant: Variant) -> MeanInterval:
+        """How many pods go to another node than with the first variant: the mean over paired runs."""
+        pairs = zip(self.variants[0].runs, variant.runs, strict=True)
+        return mean_interval(
+            [sum(other.nodes.get(pod) != node for pod, node in first.nodes.items()) for first, other in pairs]
+        )
 
     def value(self, letter: str, name: str) -> float:
         """A measure by the letter of its variant, for conditions. Raises ValueError if there is no such thing."""
-        variant = next((each for each in self.variants if each.letter == letter), None)
-        if variant is None:
-            raise ValueError(f"there is no variant {letter}; there are {', '.join(e.letter for e in self.variants)}")
-        if name == "moved":
-            return self.moved(variant)
-        if name not in MEASURES:
-            raise ValueError(f"there is no measure {name!r}; there are moved, {', '.join(MEASURES)}")
-        return variant.mean(name)
+        letters = [each.letter for each in self.variants]
+        _check_names(letters, letter, name)
+        variant = self.variants[letters.index(letter)]
+        return self.moved(variant).mean if name == "moved" else variant.mean(name)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, as a dict that can be written as JSON and read again by `load_variant`."""
         summary = {
             each.letter: {
-                "moved": self.moved(each),
+                "moved": self.moved(each).mean,
                 **{
                     name: {
                         "mean": each.mean(name),
-                        "difference": msgspec.to_builtins(self.difference(each, name)),
+                        "difference": _as_json(self.difference(each, name)),
                     }
                     for name in MEASURES
                 },
@@ -142,8 +123,8 @@ class ScenarioComparison:
         width = "" if runs == 1 else " (95%)"
         heads += [f"{each.letter} - {self.variants[0].letter}{width}" for each in self.variants[1:]]
         rows = [self._row(name) for name in MEASURES if any(any(each.values(name)) for each in self.variants)]
-        moved = ["moved", "-", *(f"{self.moved(each):g}" for each in self.variants[1:])]
-        rows.append([*moved, *("" for _ in self.variants[1:])])
+        moved = [self.moved(each) for each in self.variants[1:]]
+        rows.append(["moved", "-", *(f"{each.mean:.4g}" for each in moved), *map(_shown, moved)])
         blocks.append(Table(tuple(heads), tuple(tuple(row) for row in rows)))
         about = "One run has no intervals; see --seeds." if runs == 1 else "* the interval excludes zero."
         blocks.append(Text(f"{about} moved: pods that go to another node than with the first."))
@@ -154,23 +135,19 @@ class ScenarioComparison:
 
     def _row(self, name: str) -> list[str]:
         cells = [name, *(f"{each.mean(name):.4g}" for each in self.variants)]
-        for each in self.variants[1:]:
-            found = self.difference(each, name)
-            star = " *" if found.is_clear else ""
-            width = f" [{found.low:+.3g}, {found.high:+.3g}]{star}" if len(each.runs) > 1 else ""
-            cells.append(f"{found.mean:+.3g}{width}")
-        return cells
+        return [*cells, *(_shown(self.difference(each, name)) for each in self.variants[1:])]
 
 
-def interval(differences: Sequence[float]) -> PairedDifference:
-    """The mean with its 95% interval. One run alone has no interval: its difference stands for itself."""
-    mean = fmean(differences) if differences else 0.0
-    if len(differences) < 2:
-        return PairedDifference(mean, mean, mean)
-    freedom = len(differences) - 1
-    factor = _T[freedom - 1] if freedom <= len(_T) else _NORMAL
-    half = factor * stdev(differences) / len(differences) ** 0.5
-    return PairedDifference(mean, mean - half, mean + half)
+def _shown(found: MeanInterval) -> str:
+    """A difference with its interval, which one run does not have."""
+    if not isfinite(found.half):
+        return f"{found.mean:+.3g}"
+    return f"{found.mean:+.3g} [{found.low:+.3g}, {found.high:+.3g}]{' *' if found.excludes_zero else ''}"
+
+
+def _as_json(found: MeanInterval) -> dict[str, float | None]:
+    known = isfinite(found.half)
+    return {"mean": found.mean, "low": found.low if known else None, "high": found.high if known else None}
 
 
 def compare(
@@ -189,16 +166,18 @@ def compare(
     comparison, for example by another version. Of a recording, the arrivals are replayed. All pods of a snapshot are
     scheduled anew, unless `keep` leaves them where they are.
     """
+    if not seeds or not 1 <= len(variants) <= len(LETTERS):
+        raise ValueError(f"a comparison needs one or more seeds, and from 1 to {len(LETTERS)} variants")
     scenario = _prepared(scenario_from(source, cluster), keep)
+    todo = [
+        _planned(scenario, each, plugins, letter, seeds) for letter, each in zip(LETTERS, variants, strict=False)
+    ]  # all of them first, so that a mistake in the last one shows before the first one runs
     found: list[Variant] = []
-    for each in variants:
-        letter = LETTERS[len(found) % len(LETTERS)]
-        if isinstance(each, str | Path) and str(each).endswith(".json"):
-            found.append(load_variant(Path(each), letter, seeds))
+    for planned in todo:
+        if isinstance(planned, Variant):
+            found.append(planned)
             continue
-        varied = _varied(scenario, each, plugins)
-        varied.prepared()
-        name = "configuration" if isinstance(each, Mapping) else str(each)
+        letter, name, varied = planned
         runs = []
         for seed in seeds:
             if progress is not None:
@@ -206,6 +185,21 @@ def compare(
             runs.append(_run(varied, seed))
         found.append(Variant(letter, name, tuple(runs)))
     return ScenarioComparison(str(source) if isinstance(source, str | Path) else scenario.name, tuple(found))
+
+
+def _planned(
+    scenario: Scenario,
+    variant: str | Path | Mapping[str, Any],
+    plugins: Sequence[str | PluginSource],
+    letter: str,
+    seeds: Sequence[int],
+) -> Variant | tuple[str, str, Scenario]:
+    """A variant that has been run before, or what to run, with its letter and name."""
+    if isinstance(variant, str | Path) and str(variant).endswith(".json"):
+        return load_variant(Path(variant), letter, seeds)
+    varied = _varied(scenario, variant, plugins)
+    varied.prepared()
+    return letter, "configuration" if isinstance(variant, Mapping) else str(variant), varied
 
 
 def _prepared(scenario: Scenario, keep: bool) -> Scenario:
@@ -263,39 +257,67 @@ _ARITHMETIC: Mapping[type[ast.operator], Callable[[float, float], float]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
 }
 
 
 def holds(comparison: ScenarioComparison, condition: str) -> bool:
     """Whether a condition such as ``B.pending > A.pending * 1.1`` holds. Raises ValueError if it cannot be read."""
+    return bool(_value(_parsed(condition), comparison.value, condition))
+
+
+def check_condition(condition: str, variants: int) -> None:
+    """Raise ValueError if a condition cannot be read, or names what a comparison of so many variants does not have."""
+
+    def known(letter: str, name: str) -> float:
+        _check_names(LETTERS[:variants], letter, name)
+        return 1.0
+
+    _value(_parsed(condition), known, condition)
+
+
+def _check_names(letters: Sequence[str], letter: str, name: str) -> None:
+    if letter not in letters:
+        raise ValueError(f"there is no variant {letter}; there are {', '.join(letters)}")
+    if name != "moved" and name not in MEASURES:
+        raise ValueError(f"there is no measure {name!r}; there are moved, {', '.join(MEASURES)}")
+
+
+def _parsed(condition: str) -> ast.expr:
     try:
-        tree = ast.parse(condition.strip(), mode="eval").body
-    except (SyntaxError, ValueError, RecursionError):
-        raise ValueError(f"condition {condition!r} cannot be read; write it as 'B.pending > A.pending'") from None
-    return bool(_value(tree, comparison, condition))
+        return ast.parse(condition.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise _unreadable(condition) from None
 
 
-def _value(tree: ast.expr, comparison: ScenarioComparison, condition: str) -> float:
+def _unreadable(condition: str) -> ValueError:
+    return ValueError(f"condition {condition!r} cannot be read; write it as 'B.pending > A.pending'")
+
+
+def _value(tree: ast.expr, measure: Callable[[str, str], float], condition: str) -> float:
     def of(part: ast.expr) -> float:
-        return _value(part, comparison, condition)
+        return _value(part, measure, condition)
 
     match tree:
-        case ast.BoolOp(op=ast.And(), values=values):
-            return float(all(map(of, values)))
-        case ast.BoolOp(op=ast.Or(), values=values):
-            return float(any(map(of, values)))
-        case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _COMPARE:
-            return float(_COMPARE[type(op)](of(left), of(right)))
+        case ast.BoolOp(op=op, values=values):
+            found = [of(each) for each in values]  # all of them, so that a wrong name is noticed in any case
+            return float(all(found) if isinstance(op, ast.And) else any(found))
+        case ast.Compare(left=left, ops=[compared], comparators=[right]) if type(compared) in _COMPARE:
+            return float(_COMPARE[type(compared)](of(left), of(right)))
+        case ast.BinOp(left=left, op=ast.Div(), right=right):
+            return _quotient(of(left), of(right))
         case ast.BinOp(left=left, op=sign, right=right) if type(sign) in _ARITHMETIC:
-            try:
-                return _ARITHMETIC[type(sign)](of(left), of(right))
-            except (ZeroDivisionError, OverflowError):
-                return float("inf")
+            return _ARITHMETIC[type(sign)](of(left), of(right))
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return -of(operand)
         case ast.Constant(value=value) if isinstance(value, int | float):
             return float(value)
         case ast.Attribute(value=ast.Name(id=letter), attr=name):
-            return comparison.value(letter, name)
-    raise ValueError(f"condition {condition!r} cannot be read; write it as 'B.pending > A.pending'")
+            return measure(letter, name)
+    raise _unreadable(condition)
+
+
+def _quotient(left: float, right: float) -> float:
+    """Nothing divided by nothing is not a number: no comparison with it holds, so that equal zeros do not fail."""
+    if right:
+        return left / right
+    return copysign(inf, left) if left else nan
