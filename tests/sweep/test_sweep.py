@@ -9,13 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 from math import inf
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from click.testing import CliRunner, Result
 
 from kubesched.base.intervals import mean_interval, student_t
 from kubesched.cli.main import main
-from kubesched.sweep.jobs import METRICS, Job, run_job
+from kubesched.sweep.jobs import METRICS, Job, RunOutcome, run_job
 from kubesched.sweep.results import SweepResults
 from kubesched.sweep.sweeping import Progress, run_jobs
 
@@ -83,6 +84,34 @@ def test_an_interrupted_sweep_goes_on(scenario: Path, tmp_path: Path, monkeypatc
     scenario.write_text(scenario.read_text() + "\n# changed\n")
     invoke(*common, "--seeds", "1")
     assert ran == [3, 2, 1]
+
+
+def test_what_decides_a_result_is_in_its_key(scenario: Path, tmp_path: Path) -> None:
+    """The arrivals of an imported trace are beside the scenario; a large file is read once, not for every run."""
+    job = Job(str(scenario), None, "own", 1)
+    before = job.key
+    arrivals = scenario.with_suffix(".trace.jsonl.gz")
+    arrivals.write_bytes(b"one")
+    assert (first := job.key) != before
+    arrivals.write_bytes(b"other")
+    assert job.key != first
+    with mock.patch("hashlib.file_digest", None):
+        assert len({Job(str(scenario), None, "own", seed).key for seed in range(5)}) == 5
+
+
+def test_runs_that_lack_a_metric_are_repeated(scenario: Path, tmp_path: Path) -> None:
+    """An older version stored fewer metrics."""
+    job = Job(str(scenario), None, "own", 1)
+    with SweepResults(tmp_path / "r.db") as results:
+        results.add(job, RunOutcome({"bound": 1.0}))
+        assert results.find(job) is None
+
+
+def test_costs_are_measured() -> None:
+    """Price and hours of node groups are metrics, so that they can be tuned."""
+    found = run_job(Job(str(Path(__file__).parents[2] / "examples/scenarios/autoscaling.yaml"), None, "own", 1)).metrics
+    assert 0.2 < found["cost"] < 0.5
+    assert found["nodeHours"] > 0.5
 
 
 def test_processes_do_the_same(scenario: Path) -> None:

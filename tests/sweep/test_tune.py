@@ -62,6 +62,27 @@ def test_several_objectives_have_a_pareto_table(scenario: Path) -> None:
     assert "no difference shown" in shown
 
 
+def test_one_held_out_seed_has_no_interval(scenario: Path, tmp_path: Path) -> None:
+    """JSON stays valid, and a result that cannot be written is printed: it took long to find."""
+    pytest.importorskip("optuna")
+    args = (scenario, "--arg", STRATEGY, "--trials", 1, "--seeds", "1", "--held-out", "2", "--minimise", "nodesUsed")
+    found = json.loads(invoke(*args, "-o", "json").stdout, parse_constant=pytest.fail)
+    assert (found["gains"]["nodesUsed"]["interval"], found["gains"]["nodesUsed"]["shown"]) == (None, False)
+    load(found["config"], "found")
+    result = invoke(*args, "--output", tmp_path / "none" / "tuned.yaml")
+    assert result.exit_code == 1
+    assert "tuned.yaml: No such file or directory; the configuration is above" in result.stderr
+    assert "kind: KubeSchedulerConfiguration" in result.stdout
+
+
+def test_missing_optuna_is_said_at_once(scenario: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the base configuration has run for an hour."""
+    monkeypatch.setattr("kubesched.sweep.tuning.find_spec", lambda _name: None)
+    monkeypatch.setattr("kubesched.sweep.sweeping.run_job", None)
+    result = invoke(scenario, "--arg", STRATEGY, "--minimise", "nodesUsed")
+    assert (result.exit_code, result.stderr) == (1, "Error: tuning needs Optuna: pip install 'kubesched[tune]'\n")
+
+
 def test_values_go_where_they_belong() -> None:
     """Weights at Score, 0 as disabled; arguments at their path, in lists too; what was there stays."""
     weight, off, kind, share = parameters(

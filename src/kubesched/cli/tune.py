@@ -11,7 +11,6 @@ from rich.table import Table
 
 from kubesched.cli.output import data_console
 from kubesched.cli.sweep import expected_problems, progress, seed_list, shared_options
-from kubesched.config.types import API_VERSION, KIND
 from kubesched.sweep.api import tune
 from kubesched.sweep.jobs import METRICS
 from kubesched.sweep.tuning import Tuned
@@ -87,9 +86,13 @@ def command(
             workers=jobs,
             shown=shown,
         )
-    text = yaml.safe_dump({"apiVersion": API_VERSION, "kind": KIND, **found.config}, sort_keys=False)
+    text = yaml.safe_dump(found.config, sort_keys=False)
     if output is not None:
-        output.write_text(text, "utf-8")
+        try:
+            output.write_text(text, "utf-8")
+        except OSError as error:
+            click.echo(text, nl=False)  # it took long to find
+            raise click.ClickException(f"{output}: {error.strerror}; the configuration is above") from None
     if form == "json":
         click.echo(json.dumps(found.to_dict(), indent=2))
         return

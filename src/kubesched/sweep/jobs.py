@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from statistics import fmean, pstdev
 from typing import Any
@@ -17,6 +18,7 @@ from kubesched.simulator.report import Report
 from kubesched.simulator.run import run
 from kubesched.simulator.scenario import ScenarioFileError
 from kubesched.simulator.settings import ReplayMode
+from kubesched.simulator.trace_file import SUFFIX
 
 METRICS: Mapping[str, str] = {
     "bound": "pods that were bound",
@@ -29,6 +31,9 @@ METRICS: Mapping[str, str] = {
     "memory": "the same of memory",
     "cpuSpread": "standard deviation of that part between nodes: 0 if all are equally full",
     "fragmentation": "mean difference between the parts of CPU and memory that are free on a node, at the end",
+    "evictions": "pods that were preempted",
+    "nodeHours": "hours of all nodes together",
+    "cost": "price of the nodes of node groups",
 }
 """What is measured in each run."""
 
@@ -51,11 +56,28 @@ class Job(msgspec.Struct, frozen=True):
         config = self.config if isinstance(self.config, str) else None
         files = [self.scenario, config, *(each.partition(":")[0] for each in self.plugins)]
         for path in (Path(each) for each in files if each):
-            content = path.read_bytes() if path.is_file() else b""
-            digest.update(msgspec.json.encode([str(path), hashlib.sha256(content).hexdigest()]))
+            digest.update(msgspec.json.encode([str(path), _hash_of(path)]))
+        arrivals = Path(self.scenario).with_suffix(SUFFIX)
+        if arrivals.is_file():  # an imported trace has them in a file of their own
+            digest.update(_hash_of(arrivals).encode())
         tree = None if isinstance(self.config, str) else self.config
         digest.update(msgspec.json.encode([tree, self.seed, list(self.plugins)], order="deterministic"))
         return digest.hexdigest()
+
+
+def _hash_of(path: Path) -> str:
+    """A hash of a file's content. A large file is read once, not for every run."""
+    try:
+        found = path.stat()
+    except OSError:
+        return ""
+    return _content_hash(path, found.st_size, found.st_mtime_ns) if path.is_file() else ""
+
+
+@lru_cache(maxsize=256)
+def _content_hash(path: Path, _size: int, _changed: int) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 class RunOutcome(msgspec.Struct, frozen=True):
@@ -103,5 +125,8 @@ def measured(report: Report) -> dict[str, float]:
         "memory": fmean([each.memory.mean for each in nodes] or [0.0]),
         "cpuSpread": pstdev(cpu),
         "fragmentation": fmean([abs(each.cpu.end - each.memory.end) for each in nodes] or [0.0]),
+        "evictions": report.measures.get("evictions", 0.0),
+        "nodeHours": report.measures.get("node_hours", 0.0),
+        "cost": report.measures.get("cost", 0.0),
     }
     return {name: round(value, 6) for name, value in found.items()}

@@ -10,7 +10,7 @@ from typing import NamedTuple, Self
 
 import msgspec
 
-from kubesched.sweep.jobs import Job, RunOutcome
+from kubesched.sweep.jobs import METRICS, Job, RunOutcome
 
 TABLE = """CREATE TABLE IF NOT EXISTS runs (
     key TEXT PRIMARY KEY, scenario TEXT NOT NULL, config TEXT NOT NULL, seed INTEGER NOT NULL,
@@ -59,10 +59,13 @@ class SweepResults:
             self._database.execute(INSERT, values)
 
     def find(self, job: Job) -> RunOutcome | None:
-        """The outcome of a run that is known. One that failed is tried again."""
+        """The outcome of a run that is known. One that failed is tried again, and so is one that lacks a metric."""
         query = "SELECT metrics, error, seconds FROM runs WHERE key = ? AND error = ''"
         row = self._database.execute(query, (job.key,)).fetchone()
-        return None if row is None else RunOutcome(msgspec.json.decode(row[0]), row[1], row[2])
+        if row is None:
+            return None
+        metrics = msgspec.json.decode(row[0])
+        return RunOutcome(metrics, row[1], row[2]) if METRICS.keys() <= metrics.keys() else None
 
     def known(self, jobs: Iterable[Job]) -> Iterator[Run]:
         """Those of these runs that need not be repeated."""

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
+from math import isfinite
 from statistics import fmean
 from typing import Any, Literal
 
 from kubesched.base.intervals import MeanInterval, mean_interval
+from kubesched.config.types import API_VERSION, KIND
 from kubesched.library.tables import as_frame
 from kubesched.sweep.jobs import METRICS, Job
 from kubesched.sweep.results import Run
@@ -109,7 +112,7 @@ class Tuned:
                 "base": each.base,
                 "tuned": each.tuned,
                 "gain": each.gain.mean,
-                "interval": [each.gain.low, each.gain.high],
+                "interval": [each.gain.low, each.gain.high] if isfinite(each.gain.half) else None,
                 "shown": each.is_shown,
             }
             for each in self.gains
@@ -146,22 +149,22 @@ def search(task: Task, trials: int, batch: int, run_all: RunAll, seed: int = 0) 
     unknown = [each.metric for each in task.objectives if each.metric not in METRICS]
     if unknown:
         raise TuningError(f"there is no metric {unknown[0]!r}; the metrics are {', '.join(METRICS)}")
+    if find_spec("optuna") is None:
+        raise TuningError("tuning needs Optuna: pip install 'kubesched[tune]'")
     if set(task.seeds) & set(task.held_out):
         raise TuningError("--seeds and --held-out share a seed: the gain must be measured on other arrivals")
     base = _means(task, run_all(task.jobs(task.base, BASE, task.seeds)))
     candidates = [Proposal(-1, {}, base), *_searched(task, trials, batch, run_all, seed)]
     pareto = [each for each in candidates if not any(_beats(task, other, each) for other in candidates)]
     best = min(pareto, key=lambda each: _distance(task, each, pareto))
-    config = configured(task.base, best.chosen)
+    config = {"apiVersion": API_VERSION, "kind": KIND, **configured(task.base, best.chosen)}
     return Tuned(pareto, best, config, _gains(task, config, run_all), base, task.objectives)
 
 
 def _searched(task: Task, trials: int, batch: int, run_all: RunAll, seed: int) -> list[Proposal]:
     """What Optuna proposes, `batch` candidates at a time."""
-    try:
-        import optuna
-    except ImportError:
-        raise TuningError("tuning needs Optuna: pip install 'kubesched[tune]'") from None
+    import optuna
+
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study(
         directions=[each.direction for each in task.objectives], sampler=optuna.samplers.TPESampler(seed=seed)
