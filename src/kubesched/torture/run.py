@@ -27,8 +27,8 @@ SETTLE_SECONDS = 150.0
 CLEAR_SECONDS = 60.0
 LOOK_SECONDS = 5.0
 """Between two looks at whether everything has settled."""
-REBUILD_EVERY = 8
-"""Steps between two comparisons with everything built from scratch, for schedulers that do not lead."""
+EVENTS_EVERY = 8
+"""Steps between two searches for pods that missed an event."""
 
 
 @dataclass(slots=True)
@@ -101,12 +101,10 @@ async def _play(world: World, steps: list[StoryStep], outcome: StoryOutcome) -> 
         await until(world, step.at)
         outcome.reached += 1
         for replica in world.replicas:
+            check_rebuild(world, replica, caches=world.mood.is_calm)
             # Pods that are being deleted count for some rules only, and are not there for long.
-            if outcome.reached % REBUILD_EVERY == 0 or replica.has_terminating_pods:
-                check_rebuild(world, replica, caches=world.mood.is_calm)
+            if outcome.reached % EVENTS_EVERY == 0 or replica.has_terminating_pods:
                 check_events(world, replica)
-            elif replica.leads:
-                check_rebuild(world, replica, caches=world.mood.is_calm)
         ACTIONS[step.action].do(world, step.params)
         raise_first(world)
     await until(world, SECONDS)
