@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from kubesched.bench.peers.audit import AuditLog
 from kubesched.bench.peers.control_plane import PartsMissingError, find_parts
 from kubesched.bench.peers.measure import PENDING, CannotMeasureError, PeerMeasurement, preempts, split
+from kubesched.bench.peers.processes import ChildProcess, ProcessEndedError
 from kubesched.bench.peers.report import PeerReport, PeerRow, readable, write_markdown
 from kubesched.bench.perf.executor import PodBatch
 from kubesched.bench.perf.format import PerfRun, load_runs
@@ -128,3 +130,11 @@ def test_names_of_workloads_are_readable() -> None:
     assert readable("HostAntiAffinity/5000Nodes") == "host anti-affinity, 5,000 nodes"
     assert readable("Preemption/1000Nodes_200Pods") == "preemption, 1,000 nodes, 200 pods"
     assert readable("Other") == "other"
+
+
+def test_a_program_that_ended_is_named(tmp_path: Path) -> None:
+    """Asking for the CPU time of a program that has ended says so, with its exit code and its last words."""
+    program = ChildProcess("null binder", [sys.executable, "-c", "exit('no nodes')"], tmp_path / "log")
+    program._process.wait()
+    with pytest.raises(ProcessEndedError, match=r"null binder ended with exit code 1:\nno nodes"):
+        program.usage()

@@ -85,8 +85,7 @@ class NullBinder:
     async def run(self) -> None:
         """Bind all pending pods, then those that come."""
         async with HttpClient(self._connection, qps=1e6, burst=10**6) as client:
-            nodes = await client.list(api.Node)
-            self._names = itertools.cycle([node.name for node in nodes.items])
+            await self._list_nodes(client)
             pods = await client.list(api.Pod)
             running: defaultdict[str, list[api.Pod]] = defaultdict(list)
             for pod in pods.items:
@@ -101,7 +100,14 @@ class NullBinder:
                 async with aclosing(client.watch(api.Pod, pods.resource_version)) as events:
                     async for event in events:
                         if event.change is WatchType.ADDED and _is_pending(event.object):
-                            self._post(self._binding(event.object, next(self._names)))
+                            node = next(self._names, "") or await self._list_nodes(client)
+                            self._post(self._binding(event.object, node))
+
+    async def _list_nodes(self, client: HttpClient) -> str:
+        """Start over with the nodes that exist now. Returns the first: a workload may create them before its pods."""
+        nodes = await client.list(api.Node)
+        self._names = itertools.cycle([node.name for node in nodes.items])
+        return next(self._names, "")
 
     async def _connect(self) -> None:
         context = ssl.create_default_context(cafile=self._connection.tls.ca_file)

@@ -61,7 +61,8 @@ class ChildProcess:
         return self._log.read_text("utf-8", "replace")
 
     def usage(self) -> ProcessUsage:
-        """CPU time and memory of the process, with all its threads."""
+        """CPU time and memory of the process, with all its threads. Raises `ProcessEndedError` if it has ended."""
+        self.check()
         folder = Path(f"/proc/{self._process.pid}")
         # The name, in parentheses, may contain spaces.
         fields = (folder / "stat").read_text().rpartition(")")[2].split()
