@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from kubesched.apiserver.admission import defaults_devices
 from kubesched.apiserver.admission.defaults_pod import pod_spec, pod_status, requests
 from kubesched.apiserver.admission.defaults_policies import POLICY_DEFAULTS
 from kubesched.apiserver.kinds.registry import ApiResource
+from kubesched.apiserver.part_cache import ENTRIES, key_of
+from kubesched.apiserver.storage.store import decode, encode
 from kubesched.base.types import JSON
 
 _RBAC_GROUP = "rbac.authorization.k8s.io"
@@ -24,6 +27,24 @@ def apply(resource: ApiResource, obj: JSON, now: float) -> None:
         complete(obj)
     elif (complete_at := _DEVICES.get(resource.storage)) is not None:
         complete_at(obj, now)
+
+
+def apply_to_new(resource: ApiResource, obj: JSON, now: float) -> None:
+    """The same for a new object. What pods get is cached by their spec."""
+    if resource.storage != "/pods" or (key := key_of(_section(obj, "spec"))) is None:
+        apply(resource, obj, now)
+        return
+    completed = decode(_completed_pod(key))
+    obj["spec"] = completed["spec"]
+    _fill(_section(obj, "status"), **completed["status"])
+
+
+@lru_cache(ENTRIES)
+def _completed_pod(spec: bytes) -> bytes:
+    """The spec and status of a pod with defaults, given its spec."""
+    pod = {"spec": decode(spec)}
+    _pod(pod)
+    return encode(pod)
 
 
 def _section(obj: JSON, name: str) -> JSON:

@@ -11,6 +11,8 @@ from kubesched.base.types import JSON
 def apply_runtime_class(store: Store, pod: JSON) -> None:
     """Complete a new pod by its class. Refuse one that contradicts its class or names one that does not exist."""
     spec = pod["spec"]
+    if spec.get("runtimeClassName") is None and not spec.get("overhead"):
+        return
     runtime_class = _class_of(store, pod)
     overhead = (runtime_class.get("overhead") or {}).get("podFixed")
     if overhead is None and spec.get("overhead"):

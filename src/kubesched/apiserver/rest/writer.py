@@ -129,7 +129,7 @@ class Writer:
 
         def prepare(each: JSON) -> None:
             strategies.prepare_create(resource, each)
-            defaults.apply(resource, each, self.clock.now())
+            defaults.apply_to_new(resource, each, self.clock.now())
             if manager is not None and not each["metadata"].get("managedFields"):
                 track_creation(each, self.shape(resource), manager)
             self.admission.create(resource, each, user)

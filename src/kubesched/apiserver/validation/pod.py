@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import Any
 
 from kubesched.api.names import label_key_errors, label_value_errors
+from kubesched.apiserver.part_cache import ENTRIES, key_of
 from kubesched.apiserver.qos import qos_class
+from kubesched.apiserver.storage.store import decode
 from kubesched.apiserver.validation.containers import check_containers, check_ids, check_name, one_of
 from kubesched.apiserver.validation.naming import label_errors, subdomain_errors
 from kubesched.apiserver.validation.pod_claims import check_pod_claims
@@ -28,6 +32,8 @@ _TOLERATION_OPERATORS = ("Equal", "Exists", "Gt", "Lt")
 _LABEL_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 _NODE_OPERATORS = (*_LABEL_OPERATORS, "Gt", "Lt")
 _UNSATISFIABLE = ("DoNotSchedule", "ScheduleAnyway")
+_TOKEN_VOLUME = re.compile(r"kube-api-access-[a-z0-9]{5}")
+_ANY_TOKEN_VOLUME = b"kube-api-access-00000"
 
 
 def check_pod(pod: JSON, problems: Problems) -> None:
@@ -36,9 +42,30 @@ def check_pod(pod: JSON, problems: Problems) -> None:
 
 def check_new_pod(pod: JSON, problems: Problems) -> None:
     """A new pod has no ephemeral containers."""
+    spec = pod.get("spec") or {}
+    key = _key_of_spec(spec)
+    if key is not None and _is_valid(key):
+        return
     check_pod(pod, problems)
-    if (pod.get("spec") or {}).get("ephemeralContainers"):
+    if spec.get("ephemeralContainers"):
         problems.forbidden("spec.ephemeralContainers", "cannot be set on create")
+
+
+@lru_cache(ENTRIES)
+def _is_valid(spec: bytes) -> bool:
+    """Whether the encoded spec of a new pod has no problems."""
+    problems, found = Problems(), decode(spec)
+    check_pod_spec(found, "spec", problems)
+    return not problems.found and not found.get("ephemeralContainers")
+
+
+def _key_of_spec(spec: JSON) -> bytes | None:
+    """The key of a pod's spec, the same for all names that admission generates for the volume with the token."""
+    key, volumes = key_of(spec), spec.get("volumes")
+    name = volumes[-1].get("name") or "" if volumes else ""
+    if key is None or not _TOKEN_VOLUME.fullmatch(name):
+        return key
+    return None if _ANY_TOKEN_VOLUME in key else key.replace(name.encode(), _ANY_TOKEN_VOLUME)
 
 
 def check_pod_spec(spec: JSON, path: str, problems: Problems) -> None:

@@ -7,9 +7,12 @@ stored. The client chooses (fieldValidation) whether they are refused, warned ab
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any
 
-from kubesched.apiserver.kinds.schema import ObjectType, ValueType
+from kubesched.apiserver.kinds.schema import ObjectType, ValueType, type_of
+from kubesched.apiserver.part_cache import ENTRIES, key_of
+from kubesched.apiserver.storage.store import decode, encode
 from kubesched.base.types import JSON
 
 _GO_TYPES = {"bool": "bool", "string": "string", "int32": "int32", "int64": "int64", "double": "float64"}
@@ -48,11 +51,36 @@ def drop_unknown(obj: JSON, type_: ObjectType) -> list[str]:
     Null items of lists and maps become zero values, as in Go's decoder.
     """
     unknown: list[str] = []
-    _check_object(obj, type_, "", "", unknown)
+    _check_object(obj, type_, "", "", unknown, _checked_spec(obj, type_))
     return unknown
 
 
-def _check_object(obj: JSON, type_: ObjectType, path: str, plain: str, unknown: list[str]) -> None:
+def _checked_spec(obj: JSON, type_: ObjectType) -> JSON | None:
+    """The spec of an object, if an equal one has passed the check unchanged."""
+    spec, field = obj.get("spec"), type_.fields.get("spec")
+    if not isinstance(spec, dict) or field is None or field.shape.object is None:
+        return None
+    key = key_of(spec)
+    return spec if key is not None and _passes(key, field.shape.object.name) else None
+
+
+@lru_cache(ENTRIES)
+def _passes(data: bytes, type_name: str) -> bool:
+    """Whether an encoded part of an object passes the check unchanged."""
+    part, type_ = decode(data), type_of(type_name)
+    if type_ is None:
+        return False
+    unknown: list[str] = []
+    try:
+        _check_object(part, type_, "", "", unknown)
+    except WrongTypeError:
+        return False
+    return not unknown and encode(part) == data
+
+
+def _check_object(
+    obj: JSON, type_: ObjectType, path: str, plain: str, unknown: list[str], checked: JSON | None = None
+) -> None:
     fields = type_.fields
     surplus: list[str] = []
     for name, value in obj.items():
@@ -62,7 +90,7 @@ def _check_object(obj: JSON, type_: ObjectType, path: str, plain: str, unknown: 
                 surplus.append(name)
                 unknown.append(f"{path}.{name}" if path else name)
             continue
-        if value is None:
+        if value is None or value is checked:
             continue
         shape = field.shape
         kind = shape.kind
