@@ -13,7 +13,7 @@ from kubesched.apiserver.admission.pod_groups import FINALIZER as PROTECTION
 from kubesched.apiserver.rest.deletion import FOREGROUND, ORPHAN
 from kubesched.apiserver.storage.store import ChangeType, Record, StoreEvent
 from kubesched.base.types import JSON
-from kubesched.reconcile.access import EVENTS
+from kubesched.reconcile.access import EVENTS, PODS
 from kubesched.reconcile.context import ControllerContext
 from kubesched.reconcile.loop import Controller
 from kubesched.reconcile.views import Meta, Owner, View
@@ -36,6 +36,7 @@ class GarbageCollector(Controller):
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context.loop)
         self._access = context.access
+        self._pods = context.pods
         self._uids: dict[str, Ref] = {}
         self._dependents: dict[str, dict[Ref, Owner]] = {}
         self._owners: dict[Ref, tuple[Owner, ...]] = {}
@@ -56,7 +57,7 @@ class GarbageCollector(Controller):
             self._followed.add(storage)
             shelf = self._access.store.shelf(storage)
             for record in tuple(shelf.records.values()):
-                self._learn((storage, record.key), _meta(record))
+                self._learn((storage, record.key), self._new_meta(storage, record))
             shelf.observers.append(partial(self._on_event, storage))
 
     def _on_event(self, storage: str, event: StoreEvent) -> None:
@@ -65,7 +66,12 @@ class GarbageCollector(Controller):
         if event.change is ChangeType.DELETED:
             self._forget(ref, _meta(record))
         elif event.change is ChangeType.ADDED or (storage not in _IGNORE_UPDATES and _may_matter(event)):
-            self._learn(ref, _meta(record))
+            self._learn(ref, self._new_meta(storage, record))
+
+    def _new_meta(self, storage: str, record: Record) -> Meta:
+        """The metadata of an object as it is now, from the shared cache of pods if it is one."""
+        pod = self._pods.get(record.key) if storage == PODS else None
+        return _meta(record) if pod is None else pod.metadata
 
     def _learn(self, ref: Ref, meta: Meta) -> None:
         self._uids[meta.uid] = ref

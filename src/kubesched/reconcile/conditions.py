@@ -16,5 +16,7 @@ def set_condition(conditions: list[JSON], new: JSON, now: str, *, updated: bool 
             if updated:
                 unchanged = same and old.get("reason") == new.get("reason") and old.get("message") == new.get("message")
                 merged["lastUpdateTime"] = old.get("lastUpdateTime", now) if unchanged else now
-            return [*conditions[:index], merged, *conditions[index + 1 :]]
+            changed = conditions.copy()
+            changed[index] = merged
+            return changed
     return [*conditions, {**new, "lastTransitionTime": now, **({"lastUpdateTime": now} if updated else {})}]

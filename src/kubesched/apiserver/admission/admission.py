@@ -254,11 +254,10 @@ class Admission:
         return record.load()
 
     def _default_priority_class(self) -> JSON | None:
-        """The default priority class. If there are several, the lowest."""
-        defaults = [
-            record.load() for record in self._store.records(_PRIORITY_CLASSES) if b'"globalDefault":true' in record.data
-        ]
-        return min(defaults, key=lambda c: int(c.get("value", 0))) if defaults else None
+        """The default priority class. If there are several, the lowest, then the first by name."""
+        records = self._store.shelf(_PRIORITY_CLASSES).records.values()
+        defaults = [record.load() for record in records if b'"globalDefault":true' in record.data]
+        return min(defaults, key=lambda c: (int(c.get("value", 0)), c["metadata"]["name"])) if defaults else None
 
     # --- nodes and storage --------------------------------------------------------------------------------------------
 

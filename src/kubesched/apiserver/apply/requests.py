@@ -69,7 +69,7 @@ def _not_typed(target: RequestTarget, resource: ApiResource, problem: str) -> St
 def _written_part(obj: JSON, subresource: str, resource: ApiResource) -> JSON:
     if subresource == "status":
         return {key: value for key, value in obj.items() if key in ("apiVersion", "kind", "metadata", "status")}
-    if not subresource and resource.has("status"):
+    if not subresource and resource.has_status:
         return {key: value for key, value in obj.items() if key != "status"}
     return obj
 

@@ -15,7 +15,7 @@ import msgspec
 
 from kubesched.apiserver.apiserver import ApiServer
 from kubesched.apiserver.auth.authentication import MASTERS
-from kubesched.apiserver.kinds.conversion import served_object
+from kubesched.apiserver.kinds.conversion import is_converted, served_object
 from kubesched.apiserver.kinds.registry import ApiResource
 from kubesched.apiserver.rest.body import read_object, report_dropped
 from kubesched.apiserver.rest.patch import MERGE_PATCH
@@ -74,15 +74,13 @@ class LocalClient:
         Admission and validation are those of a request. Only for a user who may do everything: rights are not checked.
         """
         request = ApiRequest("POST", "", STRICT, body=encode(obj), user=self._user)
-        record = self._api.writer.create(
-            resource,
-            namespace,
-            read_object(request, resource),
-            user=self._user,
-            report_unknown=partial(report_dropped, request, resource),
-        )
+        sent = read_object(request, resource)
+        report = partial(report_dropped, request, resource)
+        record = self._api.writer.create(resource, namespace, sent, user=self._user, report_unknown=report)
         await self._api.store.durable()
-        return served_object(resource, record)
+        # The writer has completed and stored this very object, unless it was converted or a policy replaced it.
+        is_stored = sent["metadata"].get("resourceVersion") == str(record.version) and not is_converted(resource)
+        return sent if is_stored else served_object(resource, record)
 
     async def replace(self, path: str, obj: JSON, **options: Any) -> JSON:
         return await self.call("PUT", path, obj, **options)

@@ -78,11 +78,12 @@ def fields_reader(paths: FieldPaths) -> Callable[[JSON], dict[str, str]]:
             get = section.get
             for name, last, absent in wanted:
                 value = get(last)
-                if value is None or value == "":
-                    if absent:
-                        values[name] = absent
-                else:
-                    values[name] = value if isinstance(value, str) else _text(value)
+                if value.__class__ is str and value:
+                    values[name] = value
+                elif value is not None and value != "":
+                    values[name] = _text(value)
+                elif absent:
+                    values[name] = absent
         return values
 
     return read

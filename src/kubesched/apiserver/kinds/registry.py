@@ -77,10 +77,13 @@ class ApiResource:
     """Fills in defaults that a definition got after an object was stored; None if there are none."""
     storage: str = field(init=False)
     """The name of its shelf in the store. It has no version, because all versions share their objects."""
+    has_status: bool = field(init=False)
+    """Whether it has the subresource `status`."""
 
     def __post_init__(self) -> None:
-        # Not a property: every write reads it a dozen times.
+        # No properties: every write reads them several times.
         object.__setattr__(self, "storage", self.stored_as or f"{self.group}/{self.plural}")
+        object.__setattr__(self, "has_status", any(each.name == "status" for each in self.subresources))
 
     @property
     def group_version(self) -> str:
@@ -111,10 +114,6 @@ class ApiResource:
             if subresource.name == name:
                 return subresource
         raise no_such_path()
-
-    def has(self, name: str) -> bool:
-        """Whether it has this subresource."""
-        return any(subresource.name == name for subresource in self.subresources)
 
     def key(self, namespace: str, name: str) -> str:
         return f"{namespace}/{name}" if self.namespaced else name

@@ -87,13 +87,13 @@ _STATUS_KEEPS_LABELS = ("apps", "batch", "policy")
 def prepare_create(resource: ApiResource, obj: JSON) -> None:
     """Set the initial status and generation of a new object."""
     storage = resource.storage
-    if resource.has("status") and storage not in _STATUS_AT_CREATION:
+    if resource.has_status and storage not in _STATUS_AT_CREATION:
         obj.pop("status", None)
     if (initial := _INITIAL_STATUS.get(storage)) is not None:
         obj["status"] = dict(initial)
         if storage == "/pods":
             _prepare_pod(obj)
-    elif resource.has("status") and not resource.custom:
+    elif resource.has_status and not resource.custom:
         obj.setdefault("status", {})
     complete_conditions(resource, obj)
     if storage in _WITH_GENERATION or resource.custom:
@@ -141,7 +141,7 @@ def _select_by_own_labels(part: JSON, labels: JSON) -> None:
 
 def prepare_update(resource: ApiResource, old: JSON, new: JSON) -> None:
     """A write to the object itself keeps the status. A changed body is a new generation."""
-    if resource.has("status"):
+    if resource.has_status:
         _keep(old, new, "status")
     if (resource.storage in _WITH_GENERATION or resource.custom) and _body(old) != _body(new):
         bump_generation(new)

@@ -145,10 +145,12 @@ class Shelf:
 
     def events_from(self, position: int, limit: int) -> list[StoreEvent]:
         """The next events that watches may see. Raises 410 if unseen ones were dropped."""
-        if position < self._dropped:
+        start, end = position - self._dropped, len(self._events)
+        if start == end:
+            return []
+        if start < 0:
             raise expired(self.oldest, self.oldest)
-        start = position - self._dropped
-        end = min(start + limit, len(self._events))
+        end = min(start + limit, end)
         if end > start and self._versions[end - 1] > self.visible:
             end = bisect_right(self._versions, self.visible, start, end)
         return self._events[start:end]
