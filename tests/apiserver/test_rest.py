@@ -517,19 +517,6 @@ async def test_what_is_not_there(client: LocalClient, method: str, path: str, co
     assert response.status == code
 
 
-async def test_kinds_without_effect_say_so(client: LocalClient) -> None:
-    """A kind that is only stored warns its author."""
-    body = {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": "n"}, "spec": {}}
-    body["spec"] = {"podSelector": {}}
-    response = await client.send("POST", "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies", body)
-    assert response.status == 201
-    assert response.warnings == ["NetworkPolicy is stored but has no effect in this cluster"]
-    path = "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies/m?fieldManager=x"
-    body["metadata"] = {"name": "m"}
-    first, second = [await client.send("PATCH", path, body, content_type=APPLY) for _ in range(2)]
-    assert (first.status, first.warnings) == (201, response.warnings), "a server-side apply creates too"
-    assert (second.status, second.warnings) == (200, [])
-
 
 @pytest.mark.parametrize(
     ("content_type", "body", "problem"),

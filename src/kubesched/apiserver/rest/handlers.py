@@ -6,7 +6,7 @@ is acknowledged, and shown to readers, only when it is durable.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import partial
 from random import Random
 
@@ -30,6 +30,7 @@ from kubesched.apiserver.rest.body import (
     read_object,
     report_dropped,
 )
+from kubesched.apiserver.rest.creation_warnings import CreationWarnings
 from kubesched.apiserver.rest.deletion import Deleter, read_options
 from kubesched.apiserver.rest.listing import ListPage, list_page, selection_of
 from kubesched.apiserver.rest.patch_requests import PatchRequest
@@ -57,32 +58,6 @@ _DEPRECATED = {
     "/componentstatuses": "v1 ComponentStatus is deprecated in v1.19+",
     "/endpoints": "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
 }
-_GATED = {
-    version: f"{version} is always served here; kube-scheduler and kubesched read it only with the feature {gates}"
-    for version, gates in (
-        ("scheduling.k8s.io/v1alpha2", "gates GenericWorkload and GangScheduling"),
-        ("resource.k8s.io/v1beta2", "gate DRADeviceTaintRules"),
-        ("resource.k8s.io/v1alpha3", "gate DRADeviceTaintRules"),
-    )
-}
-_WITHOUT_EFFECT = frozenset(
-    (
-        "APIService",
-        "CertificateSigningRequest",
-        "FlowSchema",
-        "IPAddress",
-        "Ingress",
-        "IngressClass",
-        "MutatingWebhookConfiguration",
-        "NetworkPolicy",
-        "PriorityLevelConfiguration",
-        "ServiceCIDR",
-        "ValidatingWebhookConfiguration",
-    )
-)
-_NO_CONVERSION = (
-    "spec.conversion: webhooks are not called in this cluster; objects have the same fields in every version"
-)
 _SIMULATED = "the nodes of this cluster are simulated and run no containers, so there is"
 _NEEDS_CONTAINERS = {
     "exec": f"{_SIMULATED} nothing to run a command in",
@@ -129,6 +104,7 @@ class ResourceHandler:
         self._reviews = reviews
         self._custom: CustomResources = writer.custom
         self._random = random
+        self._warnings = CreationWarnings()
         self.computed: dict[ApiResource, ObjectSource] = {}
         """Kinds whose objects are computed when they are read, and what computes those of a namespace."""
         self.log_of: LogSource = no_output
@@ -237,7 +213,7 @@ class ResourceHandler:
         obj: JSON,
         manager: Manager | None = None,
     ) -> ApiResponse:
-        request.warnings += _creation_warnings(resource, obj)
+        request.warnings += self._warnings.new_for(request, resource, obj)
         record = self._writer.create(
             resource,
             target.namespace,
@@ -430,18 +406,6 @@ class ResourceHandler:
             manager=self._manager(request, target, resource),
         )
         return ApiResponse(body=encode(scale_of(served_object(resource, record), paths)))
-
-
-def _creation_warnings(resource: ApiResource, obj: JSON) -> Iterator[str]:
-    """What has less effect here than in a real cluster, said once, when it is created."""
-    if resource.group_version in _GATED:
-        yield _GATED[resource.group_version]
-    if resource.kind in _WITHOUT_EFFECT and not resource.custom:
-        yield f"{resource.kind} is stored but has no effect in this cluster"
-    if resource.kind == "CustomResourceDefinition" and not resource.custom:
-        conversion = (obj.get("spec") or {}).get("conversion") or {}
-        if conversion.get("strategy") == "Webhook":
-            yield _NO_CONVERSION
 
 
 def _check_scope(request: ApiRequest, target: RequestTarget, resource: ApiResource) -> None:
