@@ -193,7 +193,7 @@ async def test_a_clock_set_back(tmp_path: Path) -> None:
         client = LocalClient(server.api)
         made = await client.create(CONFIG_MAPS, config_map(f"c{day}"))
         versions.append(int(made["metadata"]["resourceVersion"]))
-        assert server.api.authenticator.user_of_token(server.identity.admin_token) is not None
+        assert server.api.authenticator.user_of_token(server.identity.admin_token).name
         if day:
             event = await upcoming(client.watch(CONFIG_MAPS, resourceVersion=str(versions[0])))
             assert event["object"]["code"] == 410

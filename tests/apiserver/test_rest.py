@@ -21,7 +21,7 @@ from tests.apiserver.support import (
 
 from kubesched.apiserver.apiserver import ApiServer
 from kubesched.apiserver.inprocess.local import LocalClient
-from kubesched.apiserver.rest.patch import APPLY, JSON_PATCH, MERGE_PATCH, STRATEGIC
+from kubesched.apiserver.rest.patch import JSON_PATCH, MERGE_PATCH, STRATEGIC
 from kubesched.apiserver.storage.store import decode
 
 # --- create -----------------------------------------------------------------------------------------------------------
@@ -515,7 +515,6 @@ async def test_what_is_not_there(client: LocalClient, method: str, path: str, co
     """Unknown resources and objects are 404, methods that make no sense 405."""
     response = await client.send(method, path, pod("x"))
     assert response.status == code
-
 
 
 @pytest.mark.parametrize(

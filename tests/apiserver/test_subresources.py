@@ -5,13 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.apiserver.support import DEPLOYMENTS, PODS, deployment, pod, refusal
+from tests.apiserver.support import DEPLOYMENTS, NODES, PODS, deployment, node, pod, refusal
 
 from kubesched.apiserver.inprocess.local import LocalClient
 from kubesched.apiserver.rest.patch import STRATEGIC
-from kubesched.apiserver.rest.pod_logs import no_output, pod_log, shortened
-from kubesched.apiserver.wire.request import ApiRequest
-from kubesched.apiserver.wire.status import StatusError
 from kubesched.base.types import JSON
 
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
@@ -209,63 +206,19 @@ async def test_token_requests(client: LocalClient) -> None:
     [("exec", "nothing to run a command in"), ("portforward", "no port to forward to")],
 )
 async def test_what_only_a_container_could_answer(client: LocalClient, path: str, words: str) -> None:
-    """There is nothing to talk to where no container runs, and that is said; a pod that is not there is 404."""
+    """There is nothing to talk to where no container runs. Before that, upstream's own refusals."""
     assert (await refusal(client.get(f"{PODS}/p/{path}"))).code == 404
     await client.create(PODS, pod("p"))
     error = await refusal(client.get(f"{PODS}/p/{path}"))
+    assert (error.code, error.message) == (400, "pod p does not have a host assigned")
+    await client.create(NODES, node("n"))
+    await client.create(PODS, pod("q", nodeName="n"))
+    error = await refusal(client.get(f"{PODS}/q/{path}"))
     assert error.code == 501
     assert words in error.message
-
-
-async def test_logs_are_honest(client: LocalClient) -> None:
-    """A container that runs has a log that says that nothing runs in it; one that waits has none."""
-    await client.create(PODS, pod("p"))
-    error = await refusal(client.get(f"{PODS}/p/log"))
-    assert (error.code, error.message) == (400, 'container "c" in pod "p" is waiting to start: ContainerCreating')
-    assert (
-        await refusal(client.get(f"{PODS}/p/log?container=none"))
-    ).message == "container none is not valid for pod p"
-
-
-@pytest.mark.parametrize(
-    ("state", "last", "previous", "words"),
-    [
-        ({"waiting": {"reason": "CrashLoopBackOff"}}, {"terminated": {"exitCode": 3}}, False, "ended with exit code 3"),
-        ({"running": {}}, {"terminated": {"exitCode": 3}}, True, "ended with exit code 3"),
-        ({"running": {}}, {}, True, 'previous terminated container "main" in pod "p" not found'),
-        (
-            {"waiting": {"reason": "ImagePullBackOff"}},
-            {},
-            False,
-            'container "main" in pod "p" is waiting to start: trying and failing to pull image',
-        ),
-    ],
-)
-def test_whose_log_is_shown(state: JSON, last: JSON, previous: bool, words: str) -> None:
-    """A container that waits for a restart shows its last run, as on a real node; others say what they wait for."""
-    status = {"containerStatuses": [{"name": "main", "state": state, "lastState": last}]}
-    crashed = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "main"}]}, "status": status}
-    try:
-        text = pod_log(crashed, "", no_output, previous=previous).decode()
-    except StatusError as error:
-        text = error.message
-    assert text.strip().endswith(words)
-
-
-def test_the_lines_of_a_log() -> None:
-    """A container that has ended has its start, the explanation, and its end with the exit code."""
-    ended = {"startedAt": "2026-01-01T00:00:00Z", "finishedAt": "2026-01-01T00:00:09Z", "exitCode": 3}
-    status = {"containerStatuses": [{"name": "main", "state": {"terminated": ended}}]}
-    text = pod_log(
-        {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "main"}]}, "status": status}, "", no_output
-    )
-    assert text.decode().splitlines() == [
-        "2026-01-01T00:00:00Z container main started",
-        "kubesched up simulates this container: no program runs in it, so it prints nothing",
-        "2026-01-01T00:00:09Z container main ended with exit code 3",
-    ]
-    assert shortened(text, ApiRequest("GET", "", {"tailLines": "1"})) == text.splitlines(keepends=True)[-1]
-    assert shortened(text, ApiRequest("GET", "", {"limitBytes": "4"})) == b"2026"
+    if path == "exec":
+        error = await refusal(client.get(f"{PODS}/p/exec?container=none"))
+        assert error.message == "container none is not valid for pod p"
 
 
 @pytest.mark.parametrize(

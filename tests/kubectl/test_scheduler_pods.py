@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import subprocess
 from collections.abc import Iterator
 
@@ -35,13 +37,30 @@ def test_the_example_is_deployed_as_it_is(deployed: Local) -> None:
     """Its ConfigMap has the configuration and the plugin; its pods wait for a label; kubectl shows its log."""
     deployed(f"apply -f {SAMPLE}/sample-scheduler.yaml -f {SAMPLE}/test-scheduler.yaml")
     deployed("rollout status deployment/sample-scheduler -n kube-system")
+    # It was not ready before its process served.
+    assert "Serving securely on 127.0.0.1:" in deployed("logs deployment/sample-scheduler -n kube-system")
     eventually(lambda: "1 Node: node-1, 1 Node: node-2" in deployed("get events"), what="the scheduler has tried")
     deployed("label node node-1 cpu=true")
     deployed("rollout status deployment/test-scheduler")
     log = deployed("logs deployment/sample-scheduler -n kube-system")
     assert '"Successfully bound pod to node"' in log
     assert len(deployed("logs deployment/sample-scheduler -n kube-system --tail=2").splitlines()) == 2
+    restarts_when_killed(deployed)
     deployed(f"delete -f {SAMPLE}/sample-scheduler.yaml")
+
+
+def restarts_when_killed(deployed: Local) -> None:
+    """Kill the example's process: the pod is ready again when the new one serves. kubectl shows the logs of both."""
+    (process,) = re.findall(r"The scheduler runs as process (\d+)", deployed("get events -n kube-system"))
+    os.kill(int(process), signal.SIGKILL)
+    pod = "-n kube-system -l component=sample-scheduler -o jsonpath={.items[0].status.containerStatuses[0]"
+    eventually(lambda: deployed(f"get pods {pod}.restartCount}}") == "1", what="the container was restarted")
+    eventually(lambda: deployed(f"get pods {pod}.ready}}") == "true", what="the container is ready again")
+    assert deployed(f"get pods {pod}.lastState.terminated.exitCode}}") == "137"
+    log, before = (deployed(f"logs deployment/sample-scheduler -n kube-system{each}") for each in ("", " --previous"))
+    assert "Serving securely on 127.0.0.1:" in log
+    assert '"Successfully bound pod to node"' not in log
+    assert '"Successfully bound pod to node"' in before
 
 
 def test_a_scheduler_that_cannot_start_is_restarted_with_back_off(deployed: Local) -> None:
@@ -50,6 +69,8 @@ def test_a_scheduler_that_cannot_start_is_restarted_with_back_off(deployed: Loca
     deployed("apply -f -", pod)
     eventually(lambda: "unknown flag: --no-such-flag" in deployed("get events -n kube-system"), what="the event")
     eventually(lambda: "CrashLoopBackOff" in deployed("get pod broken -n kube-system"), what="the back-off")
+    assert "unknown flag: --no-such-flag" in deployed("logs broken -n kube-system")
+    assert "True" not in deployed("get pod broken -n kube-system -o jsonpath={.status.conditions[?(@.type=='Ready')]}")
     deployed("delete pod broken -n kube-system")
 
 

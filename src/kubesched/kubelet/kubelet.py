@@ -18,6 +18,7 @@ from kubesched.kubelet.container_state import Role, SimulatedContainer
 from kubesched.kubelet.nodes import NodeSettings, SimulatedNodes
 from kubesched.kubelet.pod_worker import Host, PodWorker, is_settled, new_container_id, stage_of
 from kubesched.kubelet.settings import KubeletSettings
+from kubesched.kubelet.timeline import ProgramHealth
 from kubesched.reconcile.access import PODS
 from kubesched.reconcile.context import ControllerContext
 from kubesched.reconcile.views import Container, Node, Pod
@@ -82,16 +83,30 @@ class Kubelets:
             worker = self._workers[uid] = PodWorker(self._host, pod)
         worker.update(pod)
 
+    def use_programs(self, health_of: Callable[[Pod, Container], ProgramHealth | None]) -> None:
+        """Let containers be started and ready only if the programs that run for them are."""
+        self._host.health_of = health_of
+
     def exited(self, pod: Pod, container: str, exit_code: int) -> None:
         """End a container whose program has ended by itself; the pod's restart policy decides what follows."""
+        if (worker := self._worker(pod)) is not None:
+            worker.exited(container, exit_code)
+
+    def check(self, pod: Pod) -> None:
+        """Bring a pod up to date: the health of a program has changed."""
+        if (worker := self._worker(pod)) is not None:
+            worker.check()
+
+    def _worker(self, pod: Pod) -> PodWorker | None:
+        """The worker of a pod, perhaps a new one; None if its kubelet has nothing to do with it."""
         current = self._context.pods.get(pod.key)
         if current is None or current.metadata.uid != pod.metadata.uid or not self.nodes.is_up(pod.spec.node_name):
-            return
+            return None
         worker = self._workers.get(pod.metadata.uid)
         if worker is None:
             worker = self._workers[pod.metadata.uid] = PodWorker(self._host, current)
             worker.update(current)
-        worker.exited(container, exit_code)
+        return worker
 
     def _drop(self, uid: str) -> None:
         if (worker := self._workers.pop(uid, None)) is not None:

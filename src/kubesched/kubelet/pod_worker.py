@@ -20,7 +20,7 @@ from kubesched.kubelet.images import does_not_exist
 from kubesched.kubelet.nodes import SimulatedNodes
 from kubesched.kubelet.preparation import has_port_conflict, refusal
 from kubesched.kubelet.settings import KubeletSettings
-from kubesched.kubelet.timeline import KILLED, ContainerRun, timeline
+from kubesched.kubelet.timeline import KILLED, ContainerRun, ProgramHealth, timeline
 from kubesched.reconcile.access import CLAIMS, PODS
 from kubesched.reconcile.context import ControllerContext
 from kubesched.reconcile.views import Container, Pod
@@ -30,13 +30,20 @@ _PORTS = "Predicate NodePorts failed: node(s) didn't have free ports for the req
 _ROUNDING = 1e-6
 
 
-@dataclass(frozen=True, slots=True)
+def no_program(_pod: Pod, _container: Container) -> ProgramHealth | None:
+    """Nothing runs in any container."""
+    return None
+
+
+@dataclass(slots=True)
 class Host:
     """What all workers share."""
 
     context: ControllerContext
     settings: KubeletSettings
     nodes: SimulatedNodes
+    health_of: Callable[[Pod, Container], ProgramHealth | None] = no_program
+    """The health of the program that runs for a container; None if it is only simulated."""
 
 
 class PodWorker:
@@ -78,6 +85,10 @@ class PodWorker:
     def exited(self, container: str, exit_code: int) -> None:
         """End the current run of a container: a program that ran for it has ended."""
         self._exits[container] = exit_code
+        self.check()
+
+    def check(self) -> None:
+        """Bring the containers up to date: the health of a program has changed."""
         if self._stage == "active":
             self._after(0.0, self._retry)
 
@@ -325,12 +336,16 @@ class PodWorker:
         if each.role is Role.SIDECAR:
             return timeline(each.spec, behavior, math.inf, 0)
         code = code if behavior.exit_code is None else behavior.exit_code
+        health = self._host.health_of(self._pod, each.spec)
         if behavior.run_time is not None:
             seconds = behavior.run_time
+        elif health is not None:
+            seconds = math.inf
         elif seconds is None:
             goes_on = self._pod.spec.restart_policy == "Always" and not code
             seconds = math.inf if goes_on else self._host.settings.run_time
-        return timeline(each.spec, behavior, seconds, code)
+        run = timeline(each.spec, behavior, seconds, code)
+        return run if health is None else run.limited(health)
 
     def _plan(self, now: float) -> None:
         """Set the timer for the next change after `now`, the time of the last one, if there is one."""

@@ -16,6 +16,13 @@ KILLED = 137
 """The exit code of a container that was killed."""
 
 
+class ProgramHealth(NamedTuple):
+    """What a program that runs for a container says about itself."""
+
+    started: bool
+    ready: bool
+
+
 class ContainerRun(NamedTuple):
     """One run of a container."""
 
@@ -32,6 +39,11 @@ class ContainerRun(NamedTuple):
 
     def is_ready(self, elapsed: float) -> bool:
         return self.ready <= elapsed < self.unready
+
+    def limited(self, health: ProgramHealth) -> ContainerRun:
+        """The same run, but not started or ready unless its program is."""
+        started = self.started if health.started else math.inf
+        return self._replace(started=started, ready=self.ready if health.ready else math.inf)
 
     def next_change(self, elapsed: float) -> float:
         """Return the next time at which something changes, or has to: the end may be overdue."""

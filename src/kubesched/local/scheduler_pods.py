@@ -1,8 +1,9 @@
 """Schedulers that are deployed as pods run as processes of ours, because there are no containers.
 
 A container counts as a scheduler if its command is ``kube-scheduler`` or ``kubesched run``, or if its ``--config`` is a
-KubeSchedulerConfiguration in a mounted ConfigMap. Its process uses the identity of the pod's service account. When the
-process ends, the container ends with its exit code, and is restarted by the pod's policy.
+KubeSchedulerConfiguration in a mounted ConfigMap. Its process uses the identity of the pod's service account. The
+container is started and ready when the process says so (`process_health`). When the process ends, the container ends
+with its exit code, and is restarted by the pod's policy.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ from kubesched.apiserver.http_server import HttpServer
 from kubesched.base.documents import DocumentError, read_yaml
 from kubesched.base.types import JSON
 from kubesched.embedded import EmbeddedCluster
+from kubesched.kubelet.timeline import ProgramHealth
 from kubesched.local import child_process
+from kubesched.local.process_health import HOST, ProcessHealth, reserved_port
 from kubesched.reconcile.access import ACCOUNTS, CONFIG_MAPS, PODS
 from kubesched.reconcile.events import pod_reference
 from kubesched.reconcile.views import Container, Pod
@@ -35,8 +38,25 @@ HOST_KUBECONFIG = "/etc/kubernetes/scheduler.conf"
 STOP_SECONDS = 5.0
 TOKEN_SECONDS = 365 * 24 * 3600
 _KIND = "KubeSchedulerConfiguration"
-_DROPPED = ("secure-port", "kubeconfig", "authentication-kubeconfig", "authorization-kubeconfig", "bind-address")
+LOG_BYTES = 10 * 1024 * 1024
+"""How much of a log is shown. Kubelets rotate logs of this size."""
+_DROPPED = (
+    "secure-port",
+    "bind-address",
+    "permit-address-sharing",
+    "permit-port-sharing",
+    "kubeconfig",
+    "authentication-kubeconfig",
+    "authorization-kubeconfig",
+    "cert-dir",
+    "tls-cert-file",
+    "tls-private-key-file",
+    "tls-sni-cert-key",
+    "client-ca-file",
+    "requestheader-client-ca-file",
+)
 """Flags about the pod's network and files, which a process of ours does not have."""
+_UNHEALTHY = ProgramHealth(started=False, ready=False)
 
 
 @dataclass(slots=True)
@@ -46,7 +66,27 @@ class Running:
     container_id: str
     folder: Path
     process: Process | None = None
+    health: ProcessHealth | None = None
+    """None unless the process runs."""
     stopping: bool = False
+    ended: bool = False
+    previous: Running | None = None
+    """The run before this one, of which only the log is left."""
+
+    def log(self) -> bytes:
+        """The end of what the process has printed."""
+        with suppress(OSError), (self.folder / "log").open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - LOG_BYTES))
+            return file.read()
+        return b""
+
+    def remove(self) -> None:
+        """Delete the files of this run and of those before it."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        if self.previous is not None:
+            self.previous.remove()
+            self.previous = None
 
 
 class SchedulerPods:
@@ -63,6 +103,7 @@ class SchedulerPods:
         context = cluster.context
         context.pods.watch(self._on_pod)
         server.api.rest.log_of = self.log_of
+        cluster.kubelets.use_programs(self._health_of)
         for pod in list(context.pods.objects.values()):
             self._on_pod(None, pod)
 
@@ -75,17 +116,27 @@ class SchedulerPods:
         for running in self._running.values():
             if running.process is not None and running.process.returncode is None:
                 running.process.kill()
-            shutil.rmtree(running.folder, ignore_errors=True)
+            running.remove()
         self._running.clear()
 
-    def log_of(self, pod: JSON, container: str) -> bytes | None:
-        """What a container printed; None if nothing runs in it."""
+    def log_of(self, pod: JSON, container: str, container_id: str) -> bytes | None:
+        """What a run of a container has printed; None if it is not known."""
         running = self._running.get((pod["metadata"]["uid"], container))
-        if running is None:
+        while running is not None and running.container_id != container_id:
+            running = running.previous
+        return None if running is None else running.log()
+
+    def _health_of(self, pod: Pod, container: Container) -> ProgramHealth | None:
+        """The health of the process of a container; None if none runs for it."""
+        if not self._enabled or not _may_be_scheduler(container):
             return None
-        with suppress(OSError):
-            return (running.folder / "log").read_bytes()
-        return b""
+        running = self._running.get((pod.metadata.uid, container.name))
+        if running is not None:
+            return _UNHEALTHY if running.health is None else running.health.now
+        stored = self._cluster.context.access.get(PODS, pod.key)
+        if stored is None or not _runs(container, _Files(self._cluster, stored, container.name)):
+            return None
+        return _UNHEALTHY
 
     # --- pods ---------------------------------------------------------------------------------------------------------
 
@@ -117,20 +168,27 @@ class SchedulerPods:
             (each for each in stored["status"].get("containerStatuses") or () if each["name"] == container.name), {}
         )
         known = self._running.get(key)
-        if known is not None and known.container_id != found.get("containerID"):
-            self._end(self._running.pop(key))
-            known = None
-        if known is not None or "running" not in (found.get("state") or {}):
+        if "running" not in (found.get("state") or {}) or (known and known.container_id == found["containerID"]):
             return
         config = _Files(self._cluster, stored, container.name)
-        if not _is_scheduler(container) and config.of_flag(container.command_line) is None:
+        if not _runs(container, config):
             return
         if not self._enabled:
             self._say(
                 pod, container, "Warning", "NothingRuns", "no program runs in containers here: see --run-schedulers"
             )
             return
-        self._running[key] = running = Running(found["containerID"], Path(tempfile.mkdtemp(prefix="kubesched-pod-")))
+        if known is not None and not known.ended:
+            self._end(known)
+            known = None
+        running = Running(found["containerID"], Path(tempfile.mkdtemp(prefix="kubesched-pod-")), previous=known)
+        if known is not None and known.previous is not None:
+            known.previous.remove()
+            known.previous = None
+        self._running[key] = running
+        if pod.containers_ready:
+            # It was ready before the cluster was stopped.
+            self._cluster.kubelets.check(pod)
         task = asyncio.get_running_loop().create_task(self._run(pod, container, config, running))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -146,33 +204,45 @@ class SchedulerPods:
 
     def _end(self, running: Running) -> None:
         running.stopping = True
-        if running.process is not None and running.process.returncode is None:
+        if running.ended:
+            running.remove()
+        elif running.process is not None and running.process.returncode is None:
             running.process.terminate()
-        elif running.process is not None:
-            shutil.rmtree(running.folder, ignore_errors=True)
 
     async def _run(self, pod: Pod, container: Container, files: _Files, running: Running) -> None:
         log = running.folder / "log"
         try:
-            arguments = self._arguments(container, files, running.folder)
-            with log.open("wb") as output:
-                running.process = await _started(arguments, output)
-            self._say(pod, container, "Normal", "RunsAsProcess", f"The scheduler runs as process {running.process.pid}")
-            if running.stopping:
-                running.process.terminate()
-            code = await running.process.wait()
+            with reserved_port() as port:
+                number = port.getsockname()[1]
+                arguments = self._arguments(container, files, running.folder, number)
+                with log.open("wb") as output:
+                    running.process = await _started(arguments, output)
+                pid = running.process.pid
+                self._say(pod, container, "Normal", "RunsAsProcess", f"The scheduler runs as process {pid}")
+                if running.stopping:
+                    running.process.terminate()
+                running.health = ProcessHealth(container, number, lambda: self._on_health(pod, container, running))
+                code = await _ended(running.process, running.health)
         except OSError as error:
             log.write_text(f"{error}\n", "utf-8")
             code = 1
+        running.health, running.ended = None, True
         if running.stopping:
-            shutil.rmtree(running.folder, ignore_errors=True)
+            running.remove()
             return
         if code:
             self._say(pod, container, "Warning", "SchedulerEnded", f"exit code {code}: {_last_line(log)}")
         self._cluster.kubelets.exited(pod, container.name, code if code >= 0 else 128 - code)
 
-    def _arguments(self, container: Container, files: _Files, folder: Path) -> list[str]:
-        """The flags of the container, with files in a folder of ours."""
+    def _on_health(self, pod: Pod, container: Container, running: Running) -> None:
+        if running.stopping or running.health is None:
+            return
+        if running.health.problem:
+            self._say(pod, container, "Warning", "Unhealthy", f"Readiness probe failed: {running.health.problem}")
+        self._cluster.kubelets.check(pod)
+
+    def _arguments(self, container: Container, files: _Files, folder: Path, port: int) -> list[str]:
+        """The flags of the container, with files in a folder of ours, and a port of ours."""
         kubeconfig = folder / "kubeconfig"
         kubeconfig.touch(mode=0o600)
         kubeconfig.write_text(yaml.safe_dump(self._kubeconfig(files.pod, container.command_line)), "utf-8")
@@ -186,7 +256,9 @@ class SchedulerPods:
             arguments.append(f"--config={path}")
         else:
             arguments.append(f"--kubeconfig={kubeconfig}")
-        return [*(files.placed(word, folder) for word in arguments), "--secure-port=0", *self._plugins]
+        reviews = (f"--{which}-kubeconfig={kubeconfig}" for which in ("authentication", "authorization"))
+        serving = (f"--secure-port={port}", f"--bind-address={HOST}", "--permit-port-sharing=true")
+        return [*(files.placed(word, folder) for word in arguments), *reviews, *serving, *self._plugins]
 
     def _kubeconfig(self, pod: JSON, command: Sequence[str]) -> JSON:
         """The identity of the service account; that of kube-scheduler if the pod uses the file of its host."""
@@ -263,8 +335,23 @@ async def _started(arguments: Sequence[str], output: BinaryIO) -> Process:
     )
 
 
+async def _ended(process: Process, health: ProcessHealth) -> int:
+    """Follow the health of a process until it ends, and return its exit code."""
+    following = asyncio.create_task(health.follow(), name="health of a scheduler")
+    try:
+        return await process.wait()
+    finally:
+        following.cancel()
+        await asyncio.wait((following,))
+
+
 def _may_be_scheduler(container: Container) -> bool:
     return _is_scheduler(container) or any(word.startswith("--config") for word in container.command_line)
+
+
+def _runs(container: Container, files: _Files) -> bool:
+    """Whether a process runs for a container that may be a scheduler."""
+    return _is_scheduler(container) or files.of_flag(container.command_line) is not None
 
 
 def _is_scheduler(container: Container) -> bool:

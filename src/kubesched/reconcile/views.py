@@ -94,9 +94,14 @@ class Port(Part, frozen=True):
     host_ip: str = msgspec.field(default="", name="hostIP")
 
 
-class Probe(Part, frozen=True):
-    """The timing of a probe."""
+class _HttpGet(Part, frozen=True):
+    path: str = ""
 
+
+class Probe(Part, frozen=True):
+    """The timing of a probe, and the path that it asks for."""
+
+    http_get: _HttpGet | None = None
     initial_delay_seconds: int = 0
     period_seconds: int = 10
     success_threshold: int = 1

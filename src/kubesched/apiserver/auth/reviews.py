@@ -10,7 +10,7 @@ from typing import Any
 
 from kubesched.apiserver.auth.authentication import MASTERS, Authenticator
 from kubesched.apiserver.auth.rbac import AccessRequest, Authorizer, PolicyRule
-from kubesched.apiserver.auth.tokens import ISSUER, Claims, Tokens
+from kubesched.apiserver.auth.tokens import ISSUER, UNKNOWN, BoundObject, Claims, TokenError, Tokens
 from kubesched.apiserver.kinds.registry import ApiResource
 from kubesched.apiserver.meta import timestamp
 from kubesched.apiserver.storage.store import Store
@@ -23,6 +23,8 @@ from kubesched.base.types import JSON
 _DEFAULT_SECONDS = 3600
 _MIN_SECONDS = 600
 _MAX_SECONDS = 1 << 32
+_GROUP = "authentication.k8s.io"
+_BOUND = {"Pod": "/pods", "Secret": "/secrets", "Node": "/nodes"}
 
 
 class Reviews:
@@ -58,9 +60,11 @@ class Reviews:
         token, audiences = spec.get("token") or "", tuple(spec.get("audiences") or ())
         if not token:
             raise bad_request("token is required for TokenReview in authentication")
-        user = self._authenticator.user_of_token(token, audiences)
-        if user is None:
-            return {"user": {}, "error": "invalid bearer token"}
+        try:
+            user = self._authenticator.user_of_token(token, audiences)
+        except TokenError as error:
+            # Upstream has two authenticators of tokens. The first knows none of those of service accounts.
+            return {"user": {}, "error": UNKNOWN if str(error) == UNKNOWN else f"[{UNKNOWN}, {error}]"}
         return {"authenticated": True, "user": _user_info(user), "audiences": list(audiences or (ISSUER,))}
 
     def _self_review(self, _namespace: str, _obj: JSON, user: UserInfo) -> JSON:
@@ -69,23 +73,37 @@ class Reviews:
     def request_token(self, account: JSON, request: JSON) -> JSON:
         """The requested token for a service account."""
         spec = request.get("spec") or {}
-        seconds = spec.get("expirationSeconds") or _DEFAULT_SECONDS
-        self._check_seconds(seconds)
         meta = account["metadata"]
+        self._check_account(request.get("metadata") or {}, meta)
+        seconds = spec.get("expirationSeconds")
+        seconds = _DEFAULT_SECONDS if seconds is None else seconds
+        self._check_seconds(seconds)
         audiences = tuple(spec.get("audiences") or (ISSUER,))
-        pod_name, pod_uid = self._bound_pod(meta["namespace"], meta["name"], spec.get("boundObjectRef"))
-        claims = Claims(
-            meta["namespace"], meta["name"], meta["uid"], pod_name=pod_name, pod_uid=pod_uid, audiences=audiences
-        )
+        bound = self._bound(meta["namespace"], meta["name"], spec.get("boundObjectRef"))
+        claims = Claims(meta["namespace"], meta["name"], meta["uid"], bound=bound, audiences=audiences)
         now = self._clock.now()
         status = {
             "token": self._tokens.sign(claims, now, seconds),
             "expirationTimestamp": timestamp(now + seconds),
         }
-        given = {"name": meta["name"], "namespace": meta["namespace"], "creationTimestamp": timestamp(now)}
+        identity = {field: meta[field] for field in ("name", "namespace", "uid")}
+        given = {**identity, "creationTimestamp": timestamp(now)}
         completed = {**spec, "audiences": list(audiences), "expirationSeconds": seconds}
         completed.setdefault("boundObjectRef", None)
         return {**request, "metadata": given, "spec": completed, "status": status}
+
+    def _check_account(self, given: JSON, account: JSON) -> None:
+        """Refuse a request that names another account than its path."""
+        for field in ("name", "namespace"):
+            if given.get(field) not in (None, "", account[field]):
+                problems = Problems()
+                rule = f"must match the service account {field} if specified"
+                problems.invalid(f"metadata.{field}", given[field], rule)
+                raise invalid("TokenRequest", _GROUP, account["name"], problems.found)
+        uid = given.get("uid")
+        if uid not in (None, "", account["uid"]):
+            why = f"the UID in the token request ({uid}) does not match the UID of the service account"
+            raise conflict("TokenRequest", _GROUP, account["name"], f"{why} ({account['uid']})")
 
     def _check_seconds(self, seconds: Any) -> None:
         problems = Problems()
@@ -94,28 +112,37 @@ class Reviews:
         if seconds > _MAX_SECONDS:
             problems.invalid("spec.expirationSeconds", seconds, "may not specify a duration larger than 2^32 seconds")
         if problems.found:
-            raise invalid("TokenRequest", "authentication.k8s.io", "", problems.found)
+            raise invalid("TokenRequest", _GROUP, "", problems.found)
 
-    def _bound_pod(self, namespace: str, account: str, reference: JSON | None) -> tuple[str, str]:
+    def _bound(self, namespace: str, account: str, reference: JSON | None) -> dict[str, BoundObject]:
+        """What a token is bound to: a pod with its node, a secret or a node."""
         if not reference:
-            return "", ""
-        if reference.get("kind") != "Pod":
-            raise bad_request(f"cannot bind token to object of type {reference.get('kind')}")
-        name = reference.get("name") or ""
-        record = self._store.get("/pods", f"{namespace}/{name}")
+            return {}
+        version, kind, name = (reference.get(field) or "" for field in ("apiVersion", "kind", "name"))
+        group = version.rpartition("/")[0]
+        if group or kind not in _BOUND:
+            described = f"{group}/{version.rpartition('/')[2]}, Kind={kind}"
+            raise bad_request(f"cannot bind token to object of type {described}")
+        record = self._store.get(_BOUND[kind], name if kind == "Node" else f"{namespace}/{name}")
         if record is None:
-            raise not_found("pods", "", name)
-        pod = record.load()
+            raise not_found(f"{kind.lower()}s", "", name)
+        found = record.load()
+        bound = {kind.lower(): BoundObject(name, found["metadata"]["uid"])}
+        if kind == "Pod":
+            bound |= self._node_of(found, account)
+        if reference.get("uid") not in (None, "", found["metadata"]["uid"]):
+            why = f"the UID in the bound object reference ({reference['uid']}) does not match the UID in record"
+            raise conflict(kind, "", name, f"{why}. The object might have been deleted and then recreated")
+        return bound
+
+    def _node_of(self, pod: JSON, account: str) -> dict[str, BoundObject]:
         if pod["spec"].get("serviceAccountName") != account:
             raise bad_request(
                 f'cannot bind token for serviceaccount "{account}" to pod running with different serviceaccount name.'
             )
-        uid: str = pod["metadata"]["uid"]
-        if reference.get("uid") not in (None, "", uid):
-            raise conflict(
-                "pods", "", name, f"the UID in the bound object reference ({reference['uid']}) does not match"
-            )
-        return name, uid
+        name = pod["spec"].get("nodeName", "")
+        node = self._store.get("/nodes", name)
+        return {"node": BoundObject(name, node.load()["metadata"]["uid"] if node else "")} if name else {}
 
     # --- authorization ------------------------------------------------------------------------------------------------
 

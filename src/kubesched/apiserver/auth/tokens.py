@@ -9,8 +9,9 @@ import base64
 import binascii
 import hashlib
 import uuid
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import msgspec
 from cryptography.exceptions import InvalidSignature
@@ -18,11 +19,21 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 ISSUER = "https://kubernetes.default.svc.cluster.local"
-_LEEWAY = 10
+UNKNOWN = "invalid bearer token"
+LEEWAY = 60
+"""Seconds by which clocks may differ, as upstream's library has it: a token is accepted so long after its end."""
+_BOUND_KINDS = ("pod", "secret", "node")
 
 
 class TokenError(ValueError):
-    """A token that is not valid."""
+    """A token that is not valid. The text is upstream's if it says more than that the token is wrong."""
+
+
+class BoundObject(NamedTuple):
+    """An object by its name and UID."""
+
+    name: str
+    uid: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +44,8 @@ class Claims:
     account: str
     account_uid: str
     id: str = ""
-    pod_name: str = ""
-    pod_uid: str = ""
+    bound: Mapping[str, BoundObject] = field(default_factory=dict)
+    """What the token is bound to, by kind: pod, secret or node. The token of a pod also names the pod's node."""
     audiences: tuple[str, ...] = (ISSUER,)
 
 
@@ -83,7 +94,7 @@ class Tokens:
         """The claims of a valid token for one of these audiences. Raises `TokenError` for any other."""
         parts = token.split(".")
         if len(parts) != 3:
-            raise TokenError("not a JWT")
+            raise TokenError(UNKNOWN)
         try:
             signature = _unbase64(parts[2])
             self.key.public_key().verify(
@@ -91,13 +102,15 @@ class Tokens:
             )
             header, body = (msgspec.json.decode(_unbase64(part)) for part in parts[:2])
         except (InvalidSignature, binascii.Error, ValueError, msgspec.DecodeError):
-            raise TokenError("not signed by this server") from None
+            raise TokenError(UNKNOWN) from None
         if header.get("alg") != "RS256" or body.get("iss") != ISSUER:
-            raise TokenError("not issued by this server")
-        if not body.get("nbf", 0) - _LEEWAY <= now < body.get("exp", 0) + _LEEWAY:
-            raise TokenError("expired, or not yet valid")
+            raise TokenError(UNKNOWN)
         if not set(body.get("aud") or ()) & set(audiences or (ISSUER,)):
-            raise TokenError("issued for another audience")
+            raise TokenError(UNKNOWN)
+        if now < body.get("nbf", 0) - LEEWAY:
+            raise TokenError("service account token is not valid yet")
+        if now > body.get("exp", 0) + LEEWAY:
+            raise TokenError("service account token has expired")
         return _from_json(body)
 
 
@@ -106,8 +119,7 @@ def _to_json(claims: Claims, now: int, seconds: int) -> dict[str, Any]:
         "namespace": claims.namespace,
         "serviceaccount": {"name": claims.account, "uid": claims.account_uid},
     }
-    if claims.pod_name:
-        kubernetes["pod"] = {"name": claims.pod_name, "uid": claims.pod_uid}
+    kubernetes |= {kind: {"name": each.name, "uid": each.uid} for kind, each in claims.bound.items()}
     return {
         "aud": list(claims.audiences),
         "exp": now + seconds,
@@ -122,14 +134,14 @@ def _to_json(claims: Claims, now: int, seconds: int) -> dict[str, Any]:
 
 def _from_json(body: dict[str, Any]) -> Claims:
     kubernetes = body.get("kubernetes.io") or {}
-    account, pod = kubernetes.get("serviceaccount") or {}, kubernetes.get("pod") or {}
+    account = kubernetes.get("serviceaccount") or {}
+    bound = {kind: kubernetes[kind] for kind in _BOUND_KINDS if kubernetes.get(kind)}
     return Claims(
         namespace=kubernetes.get("namespace", ""),
         account=account.get("name", ""),
         account_uid=account.get("uid", ""),
         id=body.get("jti", ""),
-        pod_name=pod.get("name", ""),
-        pod_uid=pod.get("uid", ""),
+        bound={kind: BoundObject(each.get("name", ""), each.get("uid", "")) for kind, each in bound.items()},
         audiences=tuple(body.get("aud") or ()),
     )
 

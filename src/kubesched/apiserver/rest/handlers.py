@@ -34,7 +34,14 @@ from kubesched.apiserver.rest.creation_warnings import CreationWarnings
 from kubesched.apiserver.rest.deletion import Deleter, read_options
 from kubesched.apiserver.rest.listing import ListPage, list_page, selection_of
 from kubesched.apiserver.rest.patch_requests import PatchRequest
-from kubesched.apiserver.rest.pod_logs import LogSource, no_output, pod_log, shortened
+from kubesched.apiserver.rest.pod_logs import (
+    LogSource,
+    check_options,
+    container_of,
+    no_output,
+    pod_log,
+    shortened,
+)
 from kubesched.apiserver.rest.rendering import Renderer
 from kubesched.apiserver.rest.subresources import PodSubresources, scale_of, set_scale
 from kubesched.apiserver.rest.watching import Watch, watch_start
@@ -65,6 +72,8 @@ _NEEDS_CONTAINERS = {
     "portforward": f"{_SIMULATED} no port to forward to",
     "proxy": f"{_SIMULATED} nothing that would answer",
 }
+_IN_CONTAINER = ("exec", "attach")
+_ON_NODE = (*_IN_CONTAINER, "portforward")
 # Kinds whose deletion returns the object. The others return a Status.
 _RETURNS_DELETED = frozenset(
     (
@@ -336,7 +345,11 @@ class ResourceHandler:
         if subresource.name == "log":
             return self._log(request, target, resource)
         if subresource.name in _NEEDS_CONTAINERS:
-            self._writer.find(resource, target.namespace, target.name)
+            pod = self._writer.find(resource, target.namespace, target.name).load()
+            if subresource.name in _IN_CONTAINER:
+                container_of(pod, request.query.get("container", ""))
+            if subresource.name in _ON_NODE and not self._is_on_node(pod):
+                raise bad_request(f"pod {target.name} does not have a host assigned")
             raise StatusError(501, _NEEDS_CONTAINERS[subresource.name], reason="NotImplemented")
         if request.method != "POST":
             raise method_not_allowed()
@@ -345,9 +358,20 @@ class ResourceHandler:
     def _log(self, request: ApiRequest, target: RequestTarget, resource: ApiResource) -> ApiResponse:
         if request.method not in ("GET", "HEAD"):
             raise method_not_allowed()
+        check_options(request, target.name)
         pod = self._writer.find(resource, target.namespace, target.name).load()
-        text = pod_log(pod, request.query.get("container", ""), self.log_of, previous=request.flag("previous"))
+        container = container_of(pod, request.query.get("container", ""))
+        if not self._is_on_node(pod):
+            return ApiResponse(204, content_type="text/plain")
+        text = pod_log(pod, container, self.log_of, previous=request.flag("previous"))
         return ApiResponse(body=shortened(text, request), content_type="text/plain")
+
+    def _is_on_node(self, pod: JSON) -> bool:
+        """Whether a pod has a node. Raises if the node is gone."""
+        name = pod["spec"].get("nodeName", "")
+        if name and self._store.get("/nodes", name) is None:
+            raise not_found("nodes", "", name)
+        return bool(name)
 
     def _read_body(self, request: ApiRequest, group_version: str, kind: str, schema: str) -> JSON:
         obj = parse(request, type_of(schema))
