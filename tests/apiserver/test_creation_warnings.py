@@ -48,6 +48,12 @@ async def test_every_client_sees_the_warning(api: ApiServer) -> None:
     assert (await admin.send("POST", POLICIES, policy("d"), headers=tool)).warnings == []
 
 
+async def test_a_refused_object_does_not_warn(client: LocalClient) -> None:
+    """So that its author sees the warning with the next one, which is stored."""
+    assert (await client.send("POST", POLICIES, policy("Not A Name"))).warnings == []
+    assert (await client.send("POST", POLICIES, policy("name"))).warnings == [NO_EFFECT]
+
+
 async def test_warnings_take_bounded_memory(client: LocalClient, monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest warning is forgotten, and that client sees it again."""
     monkeypatch.setattr(creation_warnings, "MAX_SEEN", 2)

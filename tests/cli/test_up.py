@@ -24,6 +24,7 @@ from click.testing import CliRunner
 from kubesched.cli.explain import command as explain
 from kubesched.cli.up import start
 from kubesched.daemon.flags import parse
+from kubesched.daemon.setup import SetupError
 from kubesched.history.reader import load
 from kubesched.local.cluster import LocalCluster
 from kubesched.local.flags import UpOptions
@@ -497,6 +498,50 @@ async def test_a_second_cluster_says_that_one_is_running(tmp_path: Path, monkeyp
     finally:
         await first.stop()
     assert f"a cluster is running already on {first.server.url}. Use it with export KUBECONFIG={path}" in said
+
+
+@pytest.mark.parametrize("exported", [False, True])
+async def test_a_cluster_with_another_kubeconfig_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exported: bool
+) -> None:
+    """A second cluster on the port of one with another --write-kubeconfig says that it runs, and finds $KUBECONFIG."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    options = UpOptions()
+    path = tmp_path / "elsewhere"
+    assert parse(["--port=0", f"--write-kubeconfig={path}"], options).problems == []
+    first = LocalCluster(options, options.logging().logger())
+    try:
+        await first.start()
+        assert first.write_kubeconfig() == path
+        monkeypatch.setenv("KUBECONFIG", f"{tmp_path / 'none'}:{path}" if exported else "")
+        flags = (f"--port={first.server.port}", "--secure-port=0", f"--write-kubeconfig={tmp_path / 'second'}")
+        said = await asyncio.to_thread(refused, *flags)
+    finally:
+        await first.stop()
+    use = f"export KUBECONFIG={path}" if exported else "the kubeconfig that it has written"
+    assert f"a cluster is running already on {first.server.url}. Use it with {use}, stop it, or start a second" in said
+
+
+async def test_a_running_clusters_kubeconfig_is_not_overwritten(tmp_path: Path) -> None:
+    """A second cluster on another port that is to write the same file is refused, until the first has ended."""
+    options = UpOptions()
+    path = tmp_path / "kubeconfig"
+    assert parse(["--port=0", f"--write-kubeconfig={path}"], options).problems == []
+    first, second = (LocalCluster(options, options.logging().logger()) for _ in range(2))
+    try:
+        await first.start()
+        await second.start()
+        first.write_kubeconfig()
+        before = path.read_bytes()
+        with pytest.raises(SetupError, match=f"belongs to the cluster that is running on {first.server.url}; choose"):
+            await asyncio.to_thread(second.write_kubeconfig)
+        assert path.read_bytes() == before
+        await first.stop()
+        assert await asyncio.to_thread(second.write_kubeconfig) == path
+        assert path.read_bytes() != before
+    finally:
+        await second.stop()
+        await first.stop()
 
 
 async def test_kubeconfigs_of_former_clusters_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,8 @@ from kubesched.apiserver.wire.request import ApiRequest, ApiResponse
 from kubesched.apiserver.wire.status import no_such_path
 
 VERSION = "v1.36.0"
+BUILD = "+kubesched"
+"""The end of the version, which distinguishes these clusters from others."""
 _CHECKS = ("ping", "store")
 _TEXT = "text/plain; charset=utf-8"
 _METRICS_TEXT = "text/plain; version=0.0.4; charset=utf-8"
@@ -47,7 +49,7 @@ class Health:
             "minor": minor,
             "emulationMajor": major,
             "emulationMinor": minor,
-            "gitVersion": f"{VERSION}+kubesched",
+            "gitVersion": f"{VERSION}{BUILD}",
             "gitCommit": "",
             "gitTreeState": "clean",
             "buildDate": "1970-01-01T00:00:00Z",

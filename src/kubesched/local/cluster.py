@@ -95,10 +95,13 @@ class LocalCluster:
         flags = self._options.cluster
         try:
             await self.server.start()
+        except AddressInUseError as error:
+            raise SetupError([_running_message(self.server.url, self._options) or _in_use(str(error))]) from None
+        try:
             if self.open_port is not None:
                 await self.open_port.start()
         except AddressInUseError as error:
-            raise SetupError([self._why_in_use(str(error))]) from None
+            raise SetupError([_in_use(str(error))]) from None
         if self._options.history.annotate_results:
             self.server.api.bootstrap.grant("kubesched:annotate-results", SCHEDULER, RoleRule("patch", "core", "pods"))
         for definition in DEFINITIONS:
@@ -126,16 +129,6 @@ class LocalCluster:
         for name, problem in (("scheduler", missing), ("controller-manager", ""), ("etcd-0", "")):
             healthy = {"type": "Healthy", "status": "False" if problem else "True", "message": problem or "ok"}
             yield {"metadata": {"name": name}, "conditions": [healthy]}
-
-    def _why_in_use(self, text: str) -> str:
-        running = _running_message(self.server.url, self._options)
-        if running:
-            return running
-        why = f"{text.partition(': ')[0]}: it is in use" if "in use" in text else text
-        return (
-            f"{why}; choose another --port, or --port=0 for a free one. A second cluster also needs --secure-port=0, "
-            "and another --simulator-port if that is given"
-        )
 
     def _restore(self, sources: Sequence[str]) -> None:
         """Store the objects of --from: those of a cluster as if it had been stopped and started again."""
@@ -166,6 +159,9 @@ class LocalCluster:
         """Write the administrator's kubeconfig and return its path."""
         given = self._options.cluster.write_kubeconfig
         path = Path(given).expanduser() if given else kubeconfigs.choose(self.server, self._log)
+        if given and (other := kubeconfigs.other_cluster(path, self.server)):
+            why = f"{path} belongs to the cluster that is running on {other}; choose another file, or stop that one"
+            raise SetupError([f"--write-kubeconfig: {why}"])
         try:
             self.server.write_kubeconfig(path)
         except OSError as error:
@@ -195,6 +191,14 @@ class LocalCluster:
         return resolve(kubeconfig.parse(text, "the embedded cluster"))
 
 
+def _in_use(text: str) -> str:
+    why = f"{text.partition(': ')[0]}: it is in use" if "in use" in text else text
+    return (
+        f"{why}; choose another --port, or --port=0 for a free one. A second cluster also needs --secure-port=0, "
+        "and another --simulator-port if that is given"
+    )
+
+
 def _refuse_a_second(options: UpOptions) -> None:
     """Say that a cluster is running already, before the scheduler's port, which it uses too, is found in use."""
     port = options.cluster.port
@@ -205,12 +209,12 @@ def _refuse_a_second(options: UpOptions) -> None:
 
 def _running_message(url: str, options: UpOptions) -> str:
     """What to do if a cluster runs at this URL, or an empty string."""
-    given = options.cluster.write_kubeconfig
-    running = kubeconfigs.running_at(url, *([Path(given).expanduser()] if given else []))
-    if running is None:
+    running = kubeconfigs.running_at(url, options.cluster.write_kubeconfig)
+    if running is None and not kubeconfigs.is_ours(url):
         return ""
+    use = f"with export KUBECONFIG={running}" if running else "with the kubeconfig that it has written"
     return (
-        f"a cluster is running already on {url}. Use it with export KUBECONFIG={running}, stop it, "
+        f"a cluster is running already on {url}. Use it {use}, stop it, "
         "or start a second one with --port=0 --secure-port=0"
     )
 

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import ssl
 from collections.abc import Iterator
+from http.client import HTTPException, HTTPSConnection
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from kubesched.apiserver.health import BUILD
 from kubesched.apiserver.http_server import HttpServer
 from kubesched.client import kubeconfig
 from kubesched.client.connection import resolve
 from kubesched.logs import Logger
 from kubesched.logs.levels import WARNING
+
+TIMEOUT = 5.0
+MAX_VERSION = 4096
+"""Bytes of a version to read."""
 
 
 def usual() -> Path:
@@ -32,9 +39,30 @@ def choose(server: HttpServer, log: Logger) -> Path:
     return path
 
 
-def running_at(url: str, *given: Path) -> Path | None:
-    """The kubeconfig of the cluster that runs at a URL, if it is one of ours, or is given."""
-    return next((path for path in (*given, usual(), *_others()) if _running(path) == url), None)
+def running_at(url: str, given: str = "") -> Path | None:
+    """The kubeconfig of the cluster that runs at a URL: the file that is given, one of $KUBECONFIG, or a usual one."""
+    named = (given, *os.environ.get("KUBECONFIG", "").split(os.pathsep))
+    paths = (*(Path(each).expanduser() for each in named if each), usual(), *_others())
+    return next((path for path in paths if _running(path) == url), None)
+
+
+def other_cluster(path: Path, server: HttpServer) -> str:
+    """The URL of another running cluster that a file belongs to, or an empty string."""
+    return _running(path, server.url) or ""
+
+
+def is_ours(url: str) -> bool:
+    """Whether a local cluster runs at a URL, wherever its kubeconfig is. Sends no credentials."""
+    unverified = ssl.create_default_context()
+    unverified.check_hostname, unverified.verify_mode = False, ssl.CERT_NONE
+    connection = HTTPSConnection(urlsplit(url).netloc, timeout=TIMEOUT, context=unverified)
+    try:
+        connection.request("GET", "/version")
+        return BUILD.encode() in connection.getresponse().read(MAX_VERSION)
+    except (OSError, HTTPException):
+        return False
+    finally:
+        connection.close()
 
 
 def _others() -> Iterator[Path]:
@@ -52,7 +80,10 @@ def _running(path: Path, own: str = "") -> str | None:
         if known.server == own:
             return None
         host, port = urlsplit(known.server).hostname or "", urlsplit(known.server).port or 443
-        with socket.create_connection((host, port), timeout=1) as plain, trust.wrap_socket(plain, server_hostname=host):
+        with (
+            socket.create_connection((host, port), timeout=TIMEOUT) as plain,
+            trust.wrap_socket(plain, server_hostname=host),
+        ):
             return known.server
     except (OSError, ValueError, kubeconfig.KubeconfigError):
         return None

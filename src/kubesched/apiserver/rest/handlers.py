@@ -222,7 +222,6 @@ class ResourceHandler:
         obj: JSON,
         manager: Manager | None = None,
     ) -> ApiResponse:
-        request.warnings += self._warnings.new_for(request, resource, obj)
         record = self._writer.create(
             resource,
             target.namespace,
@@ -233,6 +232,7 @@ class ResourceHandler:
             warn=request.warnings.append,
             manager=manager,
         )
+        request.warnings += self._warnings.new_for(request, resource, obj)
         return self._renderer(request, resource).one(record, 201)
 
     def _review(self, request: ApiRequest, target: RequestTarget, resource: ApiResource) -> ApiResponse:
