@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from kubesched.bench.peers.audit import AuditLog
 from kubesched.bench.peers.control_plane import PartsMissingError, find_parts
@@ -107,6 +109,18 @@ def test_ratios_are_of_pairs() -> None:
     assert "| plain, 5,000 nodes | pending | 4.0 | 1.0 | 100 % |" in report.ratios()
     assert json.loads(report.json())["rows"][0]["rounds"] == rounds
     assert [table.row_count for table in report.tables()] == [3]
+
+
+def test_large_numbers_fit_into_80_columns() -> None:
+    """A slow program's times are whole where the terminal's width is not known."""
+    slow = measured("kube-scheduler", 1_062.4) | {"p50_ms": 109_800, "p99_ms": 123_456, "start_to_last_s": 188.2}
+    report = PeerReport([PeerRow("Plain/5000Nodes", PENDING, [[slow]])])
+    console = Console(file=StringIO(), width=80)
+    console.print(*report.tables())
+    assert isinstance(console.file, StringIO)
+    shown = console.file.getvalue()
+    assert {"109,800", "123,456", "188.2"} <= set(shown.split())
+    assert "…" not in shown
 
 
 def test_markdown_goes_between_the_marks_of_a_page(tmp_path: Path) -> None:

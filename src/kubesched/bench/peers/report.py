@@ -89,9 +89,9 @@ class PeerReport:
     def tables(self) -> Iterator[Table]:
         """A table for each row, with a line for each program."""
         for row in self.rows:
-            shown = Table(
-                title=f"{readable(row.workload)}, {row.load}", title_justify="left", box=SIMPLE_HEAD, pad_edge=False
-            )
+            title = f"{readable(row.workload)}, {row.load}"
+            # One blank between columns, so that large numbers fit into 80 of them.
+            shown = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
             for name in _COLUMNS:
                 shown.add_column(name, justify="right" if name else "left", no_wrap=not name)
             for program in row.programs():
