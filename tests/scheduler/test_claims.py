@@ -155,6 +155,28 @@ async def test_a_failed_write_gives_the_devices_back(clock: VirtualClock) -> Non
         assert any("add finalizer to claim default/c: no" in each for each in here.log.errors())
 
 
+def allocates(call: ClientCall) -> bool:
+    """Whether a call writes an allocation."""
+    return "allocation" in (call.args[2].get("status") or {})
+
+
+@virtual_time
+async def test_devices_stay_taken_after_a_lost_answer(clock: VirtualClock) -> None:
+    """A write fails after it took effect, and the watch is late. Meanwhile no other claim gets the same device."""
+    async with world(clock) as here:
+        here.create(node("n1"), device_class(), gpus("n1", 1), claim("c", exactly()), claim("d", exactly()))
+        await here.settle(1)
+        here.api.fail("merge_patch", lambda: TimeoutError("no answer"), times=1, answer_lost=True, when=allocates)
+        here.api.delay("watch_event", 5, when=lambda call: call.args[0] is api.ResourceClaim)
+        here.create(pod("p", resource_claims=["c"]))
+        await here.settle(0.2)
+        here.create(pod("q", resource_claims=["d"]))
+        await here.settle(60)
+        assert here.node_of("p") == "n1"
+        assert claim_of(here, "d").status.allocation is None
+        assert any("add allocation and reservation to claim default/c: no answer" in each for each in here.log.errors())
+
+
 def removes(call: ClientCall) -> bool:
     """Whether a call removes the last reservation of a claim."""
     return "reservedFor" in (call.args[2].get("status") or {}) and not call.args[2]["status"]["reservedFor"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime
 from typing import TypeVar
 
@@ -28,8 +28,12 @@ TIMEOUT, FAILURE = "device binding timeout", "device binding failed"
 RETRIES = 5
 RETRY_SECONDS = 0.01
 POLL_SECONDS = 5.0
-CLAIM_POLL_SECONDS, CLAIM_POLL_MOST, CLAIM_POLL_LIMIT = 0.01, 1.0, 120.0
-"""How often at first and at last, and for how long, to look whether the watch shows a claim that was just created."""
+CLAIM_POLL_SECONDS, CLAIM_POLL_MOST = 0.01, 1.0
+"""Pauses between two looks at a claim, at first and at last."""
+NEW_CLAIM_LIMIT = 120.0
+"""How long to wait for the watch to show a claim that was just created, in seconds."""
+LOST_ANSWER_LIMIT = 25.0
+"""How long to ask for a claim after a write without an answer: long enough for an API server to restart."""
 
 T = TypeVar("T")
 
@@ -104,6 +108,11 @@ class ClaimBinder:
                     say,
                 )
             written = True
+        except Exception as problem:
+            found = None if allocation is None or _is_refused(problem) else await self._after_lost_answer(claim)
+            if found is not None:
+                claim, written = found, True
+            raise
         finally:
             known = written and await self._assume(claim, special=special)
             if say.enabled and written:
@@ -121,13 +130,35 @@ class ClaimBinder:
 
     async def _assume(self, claim: dra.ResourceClaim, *, special: bool) -> bool:
         """Use the claim as it was written; the watch may take a while to show one that is new."""
+        async for _ in self._poll(NEW_CLAIM_LIMIT if special else 0):
+            if self._ledger.assume(claim):
+                return True
+        return False
+
+    async def _after_lost_answer(self, claim: dra.ResourceClaim) -> dra.ResourceClaim | None:
+        """A claim as the API server has it, after a write that failed but may have taken effect.
+
+        Meanwhile the devices stay taken: otherwise another claim could be given them before the watch shows the write.
+        """
+        async for _ in self._poll(LOST_ANSWER_LIMIT):
+            newer = self._ledger.newer(claim)
+            if newer is not None and newer.status.allocation is not None:
+                return newer
+            try:
+                return await self._handle.client.read(dra.ResourceClaim, claim.name, claim.namespace)
+            except Exception as problem:
+                if getattr(problem, "code", None) == 404:
+                    break
+        return None
+
+    async def _poll(self, limit: float) -> AsyncIterator[None]:
+        """Returns at once, then again after longer and longer pauses, until their sum reaches the limit."""
         waited, pause = 0.0, CLAIM_POLL_SECONDS
-        while not self._ledger.assume(claim):
-            if not special or waited >= CLAIM_POLL_LIMIT:
-                return False
+        yield
+        while waited < limit:
             await self._handle.clock.sleep(pause)
+            yield
             waited, pause = waited + pause, min(2 * pause, CLAIM_POLL_MOST)
-        return True
 
     async def _write(
         self,
@@ -373,6 +404,13 @@ async def _said(what: str, write: Awaitable[T]) -> T:
         if _is_conflict(problem):
             raise
         raise ClaimBindingError(f"{what}: {problem}") from problem
+
+
+def _is_refused(problem: Exception) -> bool:
+    """Whether a write has certainly not taken effect."""
+    if isinstance(problem, ClaimBindingError):
+        return problem.__cause__ is None or _is_refused(problem.__cause__)  # type: ignore[arg-type]  # see `_said`
+    return 400 <= getattr(problem, "code", 0) < 500
 
 
 def _is_conflict(problem: Exception) -> bool:
