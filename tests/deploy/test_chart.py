@@ -25,14 +25,15 @@ import kubesched
 def never(pod: kubesched.Pod, node: kubesched.NodeInfo) -> str:
     return "node(s) were reserved"
 """
-QUICK = {"leaderElection": {"leaseDuration": "3s", "renewDeadline": "2s", "retryPeriod": "500ms"}}
-INSTALLED = {"config": QUICK}
+LONG_LEASE = {"leaderElection": {"leaseDuration": "3600s", "renewDeadline": "1800s", "retryPeriod": "500ms"}}
+"""An hour: a scheduler that did not release its lease when it was stopped would keep the next one waiting."""
+INSTALLED = {"config": LONG_LEASE}
 UPGRADED = {
     "schedulerName": "mine",
     "replicas": 1,
     "plugins": {"mine.py": PLUGIN},
     "config": {
-        **QUICK,
+        **LONG_LEASE,
         "profiles": [{"schedulerName": "mine", "plugins": {"multiPoint": {"enabled": [{"name": "never"}]}}}],
     },
 }
@@ -184,24 +185,38 @@ def test_a_release_is_installed_upgraded_and_rolled_back(cluster: Local, tmp_pat
         assert done.returncode == 0, done.stderr
 
     def becomes_bound(pod: str) -> None:
-        eventually(lambda: cluster(f"get pod {pod} -o jsonpath={{.spec.nodeName}}"), 60, f"{pod} is bound")
+        eventually(lambda: cluster(f"get pod {pod} -o jsonpath={{.spec.nodeName}}"), what=f"{pod} is bound")
+
+    def holder() -> str:
+        return cluster("get lease kubesched -n kube-system -o jsonpath={.spec.holderIdentity}")
+
+    def ready() -> list[str]:
+        """The containers of the scheduler's pods, each with whether its process is ready."""
+        shown = "-o jsonpath={.items[*].status.containerStatuses[*].ready}"
+        return cluster(f"get pods -n kube-system -l app=kubesched {shown}").split()
 
     first, second = tmp_path / "first.json", tmp_path / "second.json"
     first.write_text(json.dumps(INSTALLED), "utf-8")
     second.write_text(json.dumps(UPGRADED), "utf-8")
     notes = release("install", "kubesched", str(CHART), f"--values={first}", *WAIT)
     assert 'schedules pods with "schedulerName: kubesched"' in notes
+    assert ready() == ["true", "true"]
     create("first", "kubesched")
     becomes_bound("first")
+    leaders = [holder()]
     release("upgrade", "kubesched", str(CHART), f"--values={second}", *WAIT)
     create("second", "mine")
-    eventually(lambda: "node(s) were reserved" in cluster("get events"), 60, "the plugin refused a pod")
+    eventually(lambda: "node(s) were reserved" in cluster("get events"), what="the plugin refused a pod")
+    leaders.append(holder())
     release("rollback", "kubesched", "1", *WAIT)
     create("third", "kubesched")
     becomes_bound("third")
+    leaders.append(holder())
+    assert len(set(leaders)) == 3, "each revision leads after the one before has released the lease"
     history = json.loads(release("history", "kubesched", "--output=json"))
     assert [each["status"] for each in history] == ["superseded", "superseded", "deployed"]
     assert cluster("get deployment kubesched -n kube-system -o jsonpath={.spec.replicas}") == "2"
     release("uninstall", "kubesched", *WAIT)
+    assert ready() == []
     kinds = "serviceaccount,configmap,deployment,role,rolebinding,clusterrole,clusterrolebinding"
     assert not cluster(f"get {kinds} -n kube-system -l app.kubernetes.io/managed-by=Helm -o name")

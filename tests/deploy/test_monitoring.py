@@ -136,6 +136,14 @@ def test_promtool_accepts_the_rules(arguments: tuple[object, ...]) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_every_alert_is_tested() -> None:
+    """promtool sees each alert fire once, and not fire once."""
+    tested = [each for case in yaml.safe_load(UNIT_TESTS.read_text("utf-8"))["tests"] for each in case["alert_rule_test"]]
+    for fires in (True, False):
+        names = {each["alertname"] for each in tested if bool(each.get("exp_alerts")) is fires}
+        assert names == {rule["alert"] for rule in rules() if "alert" in rule}
+
+
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="no promtool: it is in Debian's package prometheus")
 def test_promtool_accepts_the_dashboard(tmp_path: Path) -> None:
     """The expressions of the panels are valid once Grafana has put values for its variables."""
