@@ -38,7 +38,9 @@ def test_each_plugin_has_a_chapter_a_benchmark_and_tests() -> None:
     assert [name for name in OFFERED if f"\n## {name}\n" not in guide] == []
     assert set(CONTRIB_TEMPLATES) == set(OFFERED)
     measured = (ROOT / "docs/performance.md").read_text("utf-8")
-    assert [name for name in OFFERED if not re.search(rf"^\| {name} \| [\d,]+ \| \d+ \|$", measured, re.MULTILINE)] == []
+    assert [
+        name for name in OFFERED if not re.search(rf"^\| {name} \| [\d,]+ \| \d+ \|$", measured, re.MULTILINE)
+    ] == []
     own = [each for each in Path(__file__).parent.glob("test_*.py") if each.name not in GENERAL]
     tests = " ".join(each.read_text("utf-8") for each in own)
     assert [name for name in OFFERED if not re.search(rf"\b{name}\b", tests)] == []

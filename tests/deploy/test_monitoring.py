@@ -138,7 +138,9 @@ def test_promtool_accepts_the_rules(arguments: tuple[object, ...]) -> None:
 
 def test_every_alert_is_tested() -> None:
     """promtool sees each alert fire once, and not fire once."""
-    tested = [each for case in yaml.safe_load(UNIT_TESTS.read_text("utf-8"))["tests"] for each in case["alert_rule_test"]]
+    tested = [
+        each for case in yaml.safe_load(UNIT_TESTS.read_text("utf-8"))["tests"] for each in case["alert_rule_test"]
+    ]
     for fires in (True, False):
         names = {each["alertname"] for each in tested if bool(each.get("exp_alerts")) is fires}
         assert names == {rule["alert"] for rule in rules() if "alert" in rule}
