@@ -1,18 +1,23 @@
 """The recorded responses of a real kube-apiserver to manifests, most of them with mistakes.
 
 `answers.jsonl` has a manifest and the answer of kube-apiserver 1.36 on each line; no words mean that it was accepted.
-`tests/apiserver/test_answers.py` holds our server to it, `tests/e2e/test_answers.py` the real one.
+`refusals.jsonl` has other wrong requests, for the ConfigMap `cm1`: options, selectors, patches, deletions.
+`tests/apiserver/test_answers.py` holds our server to both, `tests/e2e/test_answers.py` the real one.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
 from kubesched.apiserver.kinds.registry import BUILT_IN
 from kubesched.base.types import JSON
 
+T = TypeVar("T")
+CONFIG_MAP: JSON = {"metadata": {"name": "cm1"}, "data": {"foo": "bar"}}
+"""The object that the refused requests are for."""
 _RESOURCES = {(resource.group_version, resource.kind): resource for resource in BUILT_IN}
 
 
@@ -32,12 +37,43 @@ class Answer(msgspec.Struct):
         return f"{root}{scope}/{resource.plural}?dryRun=All&fieldValidation=Strict"
 
 
+class Refusal(msgspec.Struct):
+    """A request that kube-apiserver refuses, and the refusal."""
+
+    method: str
+    path: str
+    code: int
+    reason: str
+    says: str
+    type: str = "application/json"
+    body: str | None = None
+
+    @property
+    def recorded(self) -> tuple[int, str, str]:
+        """The code, the reason and the message."""
+        return self.code, self.reason, self.says
+
+
 def recorded() -> list[Answer]:
     """The recording."""
-    lines = (Path(__file__).parent / "answers.jsonl").read_bytes().splitlines()
-    return [msgspec.json.decode(line, type=Answer) for line in lines]
+    return _read("answers.jsonl", Answer)
+
+
+def refusals() -> list[Refusal]:
+    """The recorded refusals."""
+    return _read("refusals.jsonl", Refusal)
+
+
+def _read(name: str, type_: type[T]) -> list[T]:
+    lines = (Path(__file__).parent / name).read_bytes().splitlines()
+    return [msgspec.json.decode(line, type=type_) for line in lines]
 
 
 def said(body: JSON) -> str:
     """The message of a response: that of a Status, empty if it is the object."""
     return str(body["message"]) if body.get("kind") == "Status" else ""
+
+
+def refused(code: int, body: JSON) -> tuple[int, str, str]:
+    """The code, reason and message of a response."""
+    return code, str(body.get("reason", "")), said(body)

@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.apiserver.support import DEPLOYMENTS, NODES, PODS, deployment, node, pod, refusal
+from tests.apiserver.support import DEPLOYMENTS, NODES, PODS, as_user, deployment, node, pod, refusal
 
 from kubesched.apiserver.admission.admission import AdmissionSettings
 from kubesched.apiserver.apiserver import ApiServer
@@ -325,3 +325,12 @@ async def test_version_zero_updates_whatever_is_stored(client: LocalClient) -> N
     body["metadata"]["resourceVersion"] = "0"
     body["status"]["capacity"]["example.com/x"] = "5"
     assert (await client.replace(f"{NODES}/n/status", body))["status"]["capacity"]["example.com/x"] == "5"
+
+
+async def test_a_certificate_request_says_who_made_it(api: ApiServer) -> None:
+    """The server fills in the user, whatever the client sent."""
+    path = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+    spec = {"request": "eA==", "signerName": "example.com/s", "usages": ["any"], "username": "root", "uid": "0"}
+    made = await as_user(api, "ann", "system:masters").create(path, {"metadata": {"name": "c"}, "spec": spec})
+    assert (made["spec"]["username"], made["spec"]["groups"]) == ("ann", ["system:masters", "system:authenticated"])
+    assert "uid" not in made["spec"]

@@ -183,7 +183,9 @@ async def test_the_status_is_separate(client: LocalClient) -> None:
     ("change", "query", "why"),
     [
         ({}, {"fieldManager": ""}, "fieldManager: Required value: is required for apply patch"),
-        ({"kind": ""}, {}, "must have apiVersion and kind"),
+        ({"kind": ""}, {}, "invalid object type: /v1, Kind="),
+        ({"kind": "Other"}, {}, "invalid object type: /v1, Kind=Other"),
+        ({"metadata": {"finalizers": ["a/b", "a/b"]}}, {}, '.metadata.finalizers: duplicate entries for key [="a/b"]'),
         ({"metadata": {"name": "other"}}, {}, "does not match the name on the URL"),
         ({"metadata": {"managedFields": [{"manager": "x"}]}}, {}, "metadata.managedFields must be nil"),
         ({"nonsense": 1}, {}, "(default/c; /v1, Kind=ConfigMap): .nonsense: field not declared in schema"),
@@ -267,3 +269,11 @@ async def test_values_of_the_wrong_type(client: LocalClient) -> None:
         wanted["spec"] = change
         assert (await refusal(apply(client, f"{DEPLOYMENTS}/d", wanted))).message.endswith(words)
     assert error.code == 500
+
+
+async def test_applying_an_identity_to_an_object_that_is_not_there(client: LocalClient) -> None:
+    """A UID names an object that existed, so nothing is created."""
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "gone", "uid": "u"}}
+    path = f"{CONFIG_MAPS}/gone?fieldManager=me"
+    response = await client.send("PATCH", path, body, content_type="application/apply-patch+yaml")
+    assert (response.status, b"uid mismatch: the provided object specified uid u" in response.body) == (409, True)

@@ -114,7 +114,7 @@ async def test_preconditions(client: LocalClient) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"gracePeriodSeconds": -1}, {"propagationPolicy": "Sideways"}, {"kind": "Pod", "apiVersion": "v1"}]
+    "options", [{"gracePeriodSeconds": "x"}, {"propagationPolicy": "Sideways"}, {"kind": "Pod", "apiVersion": "v1"}]
 )
 async def test_bad_options(client: LocalClient, options: JSON) -> None:
     """Options that make no sense are refused before anything happens."""
@@ -155,3 +155,19 @@ async def test_a_forced_deletion_is_seen_by_watchers(client: LocalClient, api: A
     assert event["type"] == "DELETED"
     assert event["object"]["metadata"]["deletionGracePeriodSeconds"] == 0
     assert event["object"]["metadata"]["resourceVersion"] == str(api.store.version)
+
+
+async def test_a_negative_grace_period_is_one_second(client: LocalClient) -> None:
+    """As upstream: a running pod is not removed at once."""
+    await client.create(PODS, pod("p", nodeName="n"))
+    deleted = await client.delete(f"{PODS}/p", {"gracePeriodSeconds": -5})
+    assert deleted["metadata"]["deletionGracePeriodSeconds"] == 1
+
+
+async def test_the_query_is_ignored_where_there_is_a_body(client: LocalClient) -> None:
+    """As upstream: the options are in the body, or without one in the query."""
+    await client.create(CONFIG_MAPS, config_map("a"))
+    await client.send("DELETE", f"{CONFIG_MAPS}/a?dryRun=All")
+    assert not await _gone(client, f"{CONFIG_MAPS}/a")
+    await client.send("DELETE", f"{CONFIG_MAPS}/a?dryRun=All", {"propagationPolicy": "Background"})
+    assert await _gone(client, f"{CONFIG_MAPS}/a")

@@ -93,6 +93,131 @@ async def test_openapi_lists_the_values_of_items(client: LocalClient) -> None:
     assert definitions["io.k8s.api.core.v1.NodeSelector"]["x-kubernetes-map-type"] == "atomic"
 
 
+@pytest.mark.parametrize(
+    ("field", "says"),
+    [
+        ("core.v1.Container.name", {"type": "string", "default": ""}),
+        ("core.v1.ContainerPort.protocol", {"default": "TCP"}),
+        ("core.v1.Container.command", {"items": {"type": "string", "default": ""}}),
+        ("apps.v1.DeploymentSpec.template", {"default": {}}),
+        ("core.v1.PodList.metadata", {"default": {}}),
+        ("autoscaling.v1.ScaleSpec.replicas", {"default": 0}),
+    ],
+)
+async def test_openapi_v3_has_upstreams_defaults(client: LocalClient, field: str, says: JSON) -> None:
+    """Zero values where Go's struct has no pointer, and the defaults that types declare."""
+    kind, _, name = field.rpartition(".")
+    group = "/openapi/v3/apis/apps/v1" if kind.startswith(("apps", "autoscaling")) else "/openapi/v3/api/v1"
+    found = (await client.get(group))["components"]["schemas"][f"io.k8s.api.{kind}"]["properties"][name]
+    assert says.items() <= found.items()
+
+
+async def test_openapi_v3_has_no_default_for_what_may_be_absent(client: LocalClient) -> None:
+    """An optional struct that Go keeps behind a pointer has none, and its reference can have a description."""
+    schemas = (await client.get("/openapi/v3/api/v1"))["components"]["schemas"]
+    affinity = schemas["io.k8s.api.core.v1.PodSpec"]["properties"]["affinity"]
+    assert affinity["allOf"] == [{"$ref": "#/components/schemas/io.k8s.api.core.v1.Affinity"}]
+    assert "default" not in affinity
+
+
+@pytest.mark.parametrize("path", ["/openapi/v2", "/openapi/v3/api/v1"])
+async def test_openapi_names_unions_and_required_fields_as_upstream(client: LocalClient, path: str) -> None:
+    """Of a union one field is set at a time; required fields are in the order of the Go struct."""
+    document = await client.get(path)
+    definitions = document.get("definitions") or document["components"]["schemas"]
+    unions = definitions["io.k8s.api.core.v1.SeccompProfile"]["x-kubernetes-unions"]
+    assert unions == [{"discriminator": "type", "fields-to-discriminateBy": {"localhostProfile": "LocalhostProfile"}}]
+    required = ["name", "ready", "restartCount", "image", "imageID"]
+    assert definitions["io.k8s.api.core.v1.ContainerStatus"]["required"] == required
+
+
+@pytest.mark.parametrize(
+    ("field", "name"),
+    [
+        ("api.apps.v1.ControllerRevision.data", "io.k8s.apimachinery.pkg.runtime.RawExtension"),
+        ("apimachinery.pkg.apis.meta.v1.WatchEvent.object", "io.k8s.apimachinery.pkg.runtime.RawExtension"),
+        ("apimachinery.pkg.apis.meta.v1.ManagedFieldsEntry.fieldsV1", "io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1"),
+        (
+            "api.autoscaling.v1.HorizontalPodAutoscalerSpec.scaleTargetRef",
+            "io.k8s.api.autoscaling.v1.CrossVersionObjectReference",
+        ),
+        ("api.scheduling.v1alpha2.PodGroup.spec", "io.k8s.api.scheduling.v1alpha2.PodGroupSpec"),
+        ("api.resource.v1alpha3.DeviceTaintRule.spec", "io.k8s.api.resource.v1alpha3.DeviceTaintRuleSpec"),
+    ],
+)
+async def test_openapi_references_upstreams_types(client: LocalClient, field: str, name: str) -> None:
+    """Values without a fixed type, and types in the version of their resource."""
+    kind, _, field = field.rpartition(".")
+    definitions = (await client.get("/openapi/v2"))["definitions"]
+    assert definitions[f"io.k8s.{kind}"]["properties"][field]["$ref"] == f"#/definitions/{name}"
+
+
+@pytest.mark.parametrize(
+    ("path", "method", "name", "returns"),
+    [
+        ("/api/v1/namespaces/{namespace}/pods", "get", "listCoreV1NamespacedPod", "core.v1.PodList"),
+        ("/api/v1/pods", "get", "listCoreV1PodForAllNamespaces", "core.v1.PodList"),
+        ("/api/v1/namespaces/{namespace}/pods/{name}", "delete", "deleteCoreV1NamespacedPod", "core.v1.Pod"),
+        (
+            "/apis/apps/v1/namespaces/{namespace}/deployments/{name}/scale",
+            "put",
+            "replaceAppsV1NamespacedDeploymentScale",
+            "autoscaling.v1.Scale",
+        ),
+        (
+            "/api/v1/namespaces/{namespace}/pods/{name}/eviction",
+            "post",
+            "createCoreV1NamespacedPodEviction",
+            "policy.v1.Eviction",
+        ),
+        (
+            "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+            "post",
+            "createRbacAuthorizationV1ClusterRole",
+            "rbac.v1.ClusterRole",
+        ),
+        (
+            "/apis/certificates.k8s.io/v1/certificatesigningrequests/{name}/approval",
+            "patch",
+            "patchCertificatesV1CertificateSigningRequestApproval",
+            "certificates.v1.CertificateSigningRequest",
+        ),
+    ],
+)
+async def test_operations_have_upstreams_names_and_types(
+    client: LocalClient, path: str, method: str, name: str, returns: str
+) -> None:
+    """What client generators turn into methods: the operation's name, its parameters and what it returns."""
+    item = (await client.get("/openapi/v2"))["paths"][path]
+    assert item[method]["operationId"] == name
+    assert item[method]["responses"]["200"]["schema"] == {"$ref": f"#/definitions/io.k8s.api.{returns}"}
+    named = {each["name"] for each in item["parameters"] if each["in"] == "path"}
+    assert named == {part.strip("{}") for part in path.split("/") if part.startswith("{")}
+
+
+async def test_a_custom_resource_changes_the_document_of_its_group_only(client: LocalClient) -> None:
+    """Other groups' documents are not made again."""
+    before = await client.get("/openapi/v3")
+    definition = {
+        "metadata": {"name": "boxes.example.com"},
+        "spec": {
+            "group": "example.com",
+            "names": {"plural": "boxes", "kind": "Box"},
+            "scope": "Namespaced",
+            "versions": [
+                {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
+            ],
+        },
+    }
+    await client.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
+    after = await client.get("/openapi/v3")
+    assert set(after["paths"]) - set(before["paths"]) == {"apis/example.com/v1"}
+    assert {path: after["paths"][path] for path in before["paths"]} == before["paths"]
+    document = await client.get("/openapi/v3/apis/example.com/v1")
+    listed = document["paths"]["/apis/example.com/v1/namespaces/{namespace}/boxes"]["get"]
+    assert listed["operationId"] == "listExampleComV1NamespacedBox"
+
+
 def _references(value: Any) -> set[str]:
     if isinstance(value, list):
         return {name for item in value for name in _references(item)}

@@ -41,6 +41,12 @@ JSON_PATCH: list[tuple[Any, Any, Any]] = [
     ({"a": 1}, [{"op": "copy", "from": "/b", "path": "/c"}], {"a": 1, "c": None}),
     ({"a": 1}, [{"op": "test", "path": "/a", "value": 1}], {"a": 1}),
     ({"x/y": {"~": 1}}, [{"op": "replace", "path": "/x~1y/~0", "value": 2}], {"x/y": {"~": 2}}),
+    ({"a": 1}, [{"op": "replace", "path": "", "value": {"b": 2}}], {"b": 2}),
+    ({"a": 1}, [{"op": "replace", "path": "", "value": [1]}], [1]),
+    ({"a": 1}, [{"op": "test", "path": "", "value": {"a": 1}}], {"a": 1}),
+    ({"a": 1}, [{"op": "add", "path": "ignored/b", "value": 2}], {"a": 1, "b": 2}),
+    ({"a": [1]}, [{"op": "add", "path": "/a/-1", "value": 2}], {"a": [1, 2]}),
+    ({"a": [1, 2]}, [{"op": "remove", "path": "/a/-1"}], {"a": [1]}),
 ]
 
 
@@ -91,13 +97,41 @@ def test_json_patch_refusals(patch: Any, code: int) -> None:
             {"op": "move", "path": "/b"},
             "move operation failed to decode from: operation, missing from field: missing value",
         ),
+        (
+            {"op": "replace", "path": "", "value": 5},
+            "replace operation value must be object or array: %!w(<nil>)",
+        ),
+        ({"op": "test", "path": "", "value": {}}, "testing value  failed: test failed"),
+        ({"op": "test", "path": "/b/c"}, "test operation does not apply: is missing path: /b/c: missing value"),
+        (
+            {"op": "copy", "from": "", "path": "/b"},
+            "copy operation does not apply: doc is missing from path: : missing value",
+        ),
+        (
+            {"op": "add", "path": "/l/x", "value": 1},
+            "error in add for path: '/l/x': value was not a proper array index: 'x': strconv.Atoi: parsing \"x\":"
+            " invalid syntax",
+        ),
+        (
+            {"op": "add", "path": "/l/9", "value": 1},
+            "error in add for path: '/l/9': Unable to access invalid index: 9: invalid index referenced",
+        ),
+        (
+            {"op": "remove", "path": "/l/9"},
+            "error in remove for path: '/l/9': Unable to access invalid index: 9: invalid index referenced",
+        ),
+        (
+            {"op": "replace", "path": "/l/x", "value": 1},
+            "replace operation does not apply: doc is missing key: /l/x: missing value",
+        ),
+        ({"op": "add"}, "add operation failed to decode path: missing value"),
         ({"op": "remove", "path": ""}, 'remove operation does not apply: doc is missing path: "": missing value'),
     ],
 )
 def test_the_words_of_a_refusal(operation: Any, words: str) -> None:
     """An operation that does not apply is refused with kube-apiserver's words."""
     with pytest.raises(JsonPatchError) as refused:
-        json_patch({"a": {}}, [operation])
+        json_patch({"a": {}, "l": [1]}, [operation])
     assert refused.value.detail == words
 
 

@@ -249,3 +249,22 @@ async def test_conditions_of_other_kinds_get_an_empty_type(client: LocalClient) 
     await client.patch(f"{DEPLOYMENTS}/d/status", {"status": {"conditions": [{"reason": "X"}]}})
     (condition,) = (await client.get(f"{DEPLOYMENTS}/d"))["status"]["conditions"]
     assert condition == {"reason": "X", "type": "", "status": ""}
+
+
+@pytest.mark.parametrize("part", ["binding", "eviction"])
+@pytest.mark.parametrize(
+    ("metadata", "why"),
+    [
+        ({}, "name in URL does not match name in"),
+        ({"name": "other"}, "name in URL does not match name in"),
+        ({"name": "p", "namespace": "other"}, "the namespace of the provided object does not match"),
+    ],
+)
+async def test_the_body_of_a_subresource_names_the_pod(
+    client: LocalClient, part: str, metadata: JSON, why: str
+) -> None:
+    """A binding or an eviction of another pod than that of the path is refused."""
+    await client.create(PODS, pod("p"))
+    body = {"metadata": metadata, "target": {"name": "n"}} if part == "binding" else {"metadata": metadata}
+    error = await refusal(client.create(f"{PODS}/p/{part}", body))
+    assert (error.code, error.message[: len(why)]) == (400, why)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.apiserver.support import CREATED_AT, NODES, PODS, TABLE, FixedClock, node, pod, refusal
 
 from kubesched.apiserver.inprocess.local import LocalClient
+from kubesched.apiserver.kinds.registry import BUILT_IN
+from kubesched.apiserver.printing.columns_admission import COLUMNS as ADMISSION
 from kubesched.apiserver.printing.columns_core import COLUMNS as CORE
 from kubesched.apiserver.printing.columns_pods import COLUMNS as PODS_COLUMNS
 from kubesched.apiserver.printing.table import human_duration, labels_text, selector_text
+from kubesched.apiserver.storage.store import decode
 from kubesched.base.types import JSON
 
 META = {"name": "x", "namespace": "default", "creationTimestamp": "2023-11-14T22:13:20Z"}
@@ -18,7 +22,7 @@ NOW = CREATED_AT + 90
 
 
 def _cells(resource: str, body: JSON, **meta: Any) -> list[Any]:
-    columns = {**CORE, **PODS_COLUMNS}[resource]
+    columns = {**CORE, **PODS_COLUMNS, **ADMISSION}[resource]
     return columns.cells({"metadata": {**META, **meta}, **body}, NOW)
 
 
@@ -225,3 +229,82 @@ async def test_what_cannot_be_answered_is_406(client: LocalClient) -> None:
     assert (await refusal(client.get(PODS, headers=only))).code == 406
     both = {"accept": "application/vnd.kubernetes.protobuf,application/json"}
     assert (await client.get(PODS, headers=both))["kind"] == "PodList"
+
+
+RECORDED = dict(
+    line.split(": ", 1) for line in (Path(__file__).parent / "columns.txt").read_text(encoding="utf-8").splitlines()
+)
+"""The columns of every built-in kind, as kube-apiserver shows them: ``+`` before a wide one, type and format after."""
+
+
+def _described(column: JSON) -> str:
+    kind = "/".join(filter(None, (column["type"], column["format"])))
+    return f"{'+' if column['priority'] else ''}{column['name']}{f':{kind}' if kind != 'string' else ''}"
+
+
+async def test_every_kind_has_kube_apiservers_columns(client: LocalClient) -> None:
+    """The names, types, formats and order of the columns that `kubectl get` and `-o wide` print."""
+    found = {}
+    for resource in BUILT_IN:
+        if resource.is_stored:
+            path = f"/apis/{resource.group_version}" if resource.group else "/api/v1"
+            table = decode((await client.send("GET", f"{path}/{resource.plural}", headers=TABLE)).body)
+            shown = ", ".join(_described(column) for column in table["columnDefinitions"])
+            found[f"{resource.group_version}/{resource.plural}"] = shown
+    assert found == RECORDED
+
+
+LEVEL = {"type": "Limited", "limited": {"nominalConcurrencyShares": 3, "limitResponse": {"type": "Reject"}}}
+TAINT = {"key": "example.com/k", "value": "v", "effect": "NoSchedule", "timeAdded": "2023-11-14T22:13:20Z"}
+
+
+@pytest.mark.parametrize(
+    ("resource", "body", "cells"),
+    [
+        ("admissionregistration.k8s.io/mutatingwebhookconfigurations", {"webhooks": [{}]}, ["x", 1, "90s"]),
+        (
+            "admissionregistration.k8s.io/validatingadmissionpolicies",
+            {"spec": {"validations": [{}], "paramKind": {"apiVersion": "a/v1", "kind": "K"}}},
+            ["x", 1, "a/v1/K", "90s"],
+        ),
+        ("admissionregistration.k8s.io/mutatingadmissionpolicies", {"spec": {}}, ["x", 0, "<unset>", "90s"]),
+        (
+            "admissionregistration.k8s.io/validatingadmissionpolicybindings",
+            {"spec": {"policyName": "p", "paramRef": {"name": "q"}}},
+            ["x", "p", "*/q", "90s"],
+        ),
+        (
+            "flowcontrol.apiserver.k8s.io/flowschemas",
+            {
+                "spec": {"priorityLevelConfiguration": {"name": "l"}, "matchingPrecedence": 9},
+                "status": {"conditions": [{"type": "Dangling", "status": "True"}]},
+            },
+            ["x", "l", 9, "<none>", "90s", "True"],
+        ),
+        (
+            "flowcontrol.apiserver.k8s.io/prioritylevelconfigurations",
+            {"spec": LEVEL},
+            ["x", "Limited", 3, "<none>", "<none>", "<none>", "90s"],
+        ),
+        ("apiregistration.k8s.io/apiservices", {"spec": {}}, ["x", "Local", "Unknown", "90s"]),
+        (
+            "networking.k8s.io/servicecidrs",
+            {"spec": {"cidrs": ["10.0.0.0/8", "fd00::/8"]}},
+            ["x", "10.0.0.0/8,fd00::/8", "90s"],
+        ),
+        (
+            "networking.k8s.io/ipaddresses",
+            {"spec": {"parentRef": {"resource": "services", "namespace": "ns", "name": "s"}}},
+            ["x", "services/ns/s", "90s"],
+        ),
+        (
+            "resource.k8s.io/devicetaintrules",
+            {"spec": {"taint": TAINT}},
+            ["x", "example.com/k", "v", "NoSchedule", "90s", "90s"],
+        ),
+        ("discovery.k8s.io/endpointslices", {"addressType": "IPv4"}, ["x", "IPv4", "<unset>", "<unset>", "90s"]),
+    ],
+)
+def test_rows_of_kinds_around_the_workloads(resource: str, body: JSON, cells: list[Any]) -> None:
+    """Each row has the cells that kube-apiserver makes of the same object."""
+    assert _cells(resource, body) == cells

@@ -57,8 +57,8 @@ class Api:
     # --- requests -----------------------------------------------------------------------------------------------------
 
     def ask(self, method: str, path: str, body: object = None, content_type: str = JSON_TYPE) -> tuple[int, str]:
-        """Status and text of an answer."""
-        data = None if body is None else json.dumps(body)
+        """Status and text of an answer. Bytes are sent as they are, anything else as JSON."""
+        data = body if body is None or isinstance(body, bytes) else json.dumps(body)
         connection = http.client.HTTPSConnection("127.0.0.1", self._port, timeout=TIMEOUT, context=self._tls)
         with closing(connection):
             connection.request(method, path, data, {**self._headers, "Content-Type": content_type})

@@ -149,7 +149,7 @@ class ApiServer:
             return await extra.handle(request)
         if target.is_resource:
             return await self.rest.handle(request, target)
-        return self._non_resource(request)
+        return await self._non_resource(request)
 
     def _user(self, request: ApiRequest) -> UserInfo:
         """The authenticated user, or the user they impersonate."""
@@ -161,13 +161,15 @@ class ApiServer:
             self.authorizer.check(user, action)
         return wanted
 
-    def _non_resource(self, request: ApiRequest) -> ApiResponse:
+    async def _non_resource(self, request: ApiRequest) -> ApiResponse:
         """The response at a path that is not a resource."""
         if request.method not in ("GET", "HEAD"):
             raise no_such_path()
         parts = [part for part in request.path.split("/") if part]
         if not parts:
             return self.health.root()
+        if parts[0] == "openapi":
+            return await self._openapi.handle(request, parts)
         handler = self._non_resource_handlers().get(parts[0])
         if handler is None:
             raise no_such_path()
@@ -177,7 +179,6 @@ class ApiServer:
         return {
             "api": self._discovery.handle,
             "apis": self._discovery.handle,
-            "openapi": self._openapi.handle,
             "version": self.health.version,
             "healthz": self.health.check,
             "livez": self.health.check,

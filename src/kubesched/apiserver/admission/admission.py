@@ -20,7 +20,7 @@ from kubesched.apiserver.auth.escalation import Escalation
 from kubesched.apiserver.auth.rbac import Authorizer
 from kubesched.apiserver.kinds.registry import ApiResource, ResourceRegistry
 from kubesched.apiserver.names import NameGenerator
-from kubesched.apiserver.policies.attributes import AdmissionAttributes
+from kubesched.apiserver.policies.attributes import SERVER, AdmissionAttributes
 from kubesched.apiserver.policies.mutating import MutatingPolicies
 from kubesched.apiserver.policies.validating import ValidatingPolicies
 from kubesched.apiserver.quota.ledger import QuotaLedger
@@ -40,6 +40,9 @@ _SYSTEM_CLASSES = ("system-cluster-critical", "system-node-critical")
 _STORAGE_CLASSES = "storage.k8s.io/storageclasses"
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 _TOPOLOGY = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
+_CERTIFICATES = "certificates.k8s.io/certificatesigningrequests"
+_REQUESTER = ("username", "groups", "uid", "extra")
+"""The fields of a certificate request that say who made it."""
 _DEVICE_CLAIMS = ("resource.k8s.io/resourceclaims", "resource.k8s.io/resourceclaimtemplates")
 _ADMIN_ACCESS = "resource.kubernetes.io/admin-access"
 _MIRROR = "kubernetes.io/config.mirror"
@@ -110,6 +113,9 @@ class Admission:
 
     def create(self, resource: ApiResource, obj: JSON, user: UserInfo | None) -> None:
         self._escalation.check(resource, None, obj, user)
+        if resource.storage == _CERTIFICATES:
+            sent = {field: value for field, value in (obj.get("spec") or {}).items() if field not in _REQUESTER}
+            obj["spec"] = {**sent, **_requester(user or SERVER)}
         act = self._create.get(resource.storage)
         if act is not None:
             act(obj)
@@ -304,6 +310,12 @@ class Admission:
             if (meta.get("annotations") or {}).get(_DEFAULT_CLASS) == "true":
                 defaults.append((meta["creationTimestamp"], meta["name"]))
         return max(defaults)[1] if defaults else None
+
+
+def _requester(user: UserInfo) -> JSON:
+    extra = {key: list(values) for key, values in user.extra.items()}
+    found = zip(_REQUESTER, (user.name, list(user.groups), user.uid, extra), strict=True)
+    return {field: value for field, value in found if value}
 
 
 def _requested(claim: JSON) -> int | None:

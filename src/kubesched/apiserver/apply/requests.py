@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterator
 
+from kubesched.apiserver.apply.shapes import MergeShape
 from kubesched.apiserver.auth.rbac import AccessRequest
 from kubesched.apiserver.kinds.registry import ApiResource
 from kubesched.apiserver.kinds.schema import type_of
-from kubesched.apiserver.rest.body import check_kind, custom_type, parse_yaml
+from kubesched.apiserver.rest.body import check_kind, custom_type, parse_yaml, unknown_kind
 from kubesched.apiserver.rest.duplicates import yaml_duplicates
+from kubesched.apiserver.rest.options import MAX_MANAGER
 from kubesched.apiserver.validation.typecheck import WrongTypeError, drop_unknown
 from kubesched.apiserver.wire.request import ApiRequest, RequestTarget
-from kubesched.apiserver.wire.status import Cause, StatusError, bad_request, invalid
+from kubesched.apiserver.wire.status import StatusError, bad_request
 from kubesched.base.types import JSON
-
-_MAX_MANAGER = 128
-
 
 Dropped = Callable[[ApiResource, JSON], list[str]]
 """The fields of a custom object that its schema does not declare."""
@@ -24,11 +24,15 @@ Dropped = Callable[[ApiResource, JSON], list[str]]
 
 def read_applied(request: ApiRequest, target: RequestTarget, resource: ApiResource, dropped: Dropped) -> JSON:
     """The object in the body of an apply, without the parts that the path does not write."""
-    obj = parse_yaml(request.body)
+    obj = parse_yaml(request.body, "error decoding YAML: ")
+    if obj is None:
+        obj = {}
     if not isinstance(obj, dict):
         raise bad_request("the body of an apply must be an object")
-    if not obj.get("apiVersion") or not obj.get("kind"):
-        raise bad_request("invalid object type: the body of an apply must have apiVersion and kind")
+    named = obj.get("apiVersion") and obj.get("kind")
+    if not named or unknown_kind(obj, resource.group_version, resource.kind):
+        group, _, version = str(obj.get("apiVersion") or "").rpartition("/")
+        raise bad_request(f"invalid object type: {group}/{version}, Kind={obj.get('kind') or ''}")
     repeated = yaml_duplicates(request.body)
     if repeated and request.query.get("fieldValidation") == "Strict":
         lines = "".join(f"\n  {line}" for line in repeated)
@@ -60,6 +64,35 @@ def undeclared(paths: list[str]) -> str:
     return lines[0] if len(lines) == 1 else "errors:\n" + "\n".join(f"  {line}" for line in lines)
 
 
+def check_no_duplicates(obj: JSON, shape: MergeShape, target: RequestTarget, resource: ApiResource) -> None:
+    """Refuse lists in which two items have the same key: an apply could not tell them apart."""
+    found = list(_duplicates(obj, shape, ""))
+    if found:
+        text = found[0] if len(found) == 1 else "errors:\n" + "\n".join(f"  {line}" for line in found)
+        raise _not_typed(target, resource, text)
+
+
+def _duplicates(value: object, shape: MergeShape, path: str) -> Iterator[str]:
+    if isinstance(value, dict):
+        for name, part in value.items():
+            yield from _duplicates(part, shape.field(name)[0], f"{path}.{name}")
+    elif isinstance(value, list) and shape.keys is not None:
+        seen: set[str] = set()
+        for item in value:
+            key = _key_text(shape.key_of(item))
+            if key in seen:
+                yield f"{path}: duplicate entries for key {key}"
+            seen.add(key)
+            yield from _duplicates(item, shape.item, f"{path}{key}")
+
+
+def _key_text(key: str) -> str:
+    """The key of an item as messages show it: ``[name="a"]``, or ``[="a"]`` for an item of a set."""
+    values = json.loads(key[2:])
+    keyed = values if key.startswith("k:") else {"": values}
+    return f"[{','.join(f'{name}={json.dumps(value)}' for name, value in keyed.items())}]"
+
+
 def _not_typed(target: RequestTarget, resource: ApiResource, problem: str) -> StatusError:
     version = resource.group_version if resource.group else f"/{resource.version}"
     where = f"{target.key}; {version}, Kind={resource.kind}"
@@ -76,21 +109,13 @@ def _written_part(obj: JSON, subresource: str, resource: ApiResource) -> JSON:
 
 def apply_manager(request: ApiRequest) -> str:
     """The field manager, which an apply must name."""
-    name = request.query.get("fieldManager", "")
-    problem = None
-    if not name:
-        problem = Cause("FieldValueRequired", "Required value: is required for apply patch", "fieldManager")
-    elif len(name) > _MAX_MANAGER:
-        problem = Cause("FieldValueTooLong", f"Too long: may not be more than {_MAX_MANAGER} bytes", "fieldManager")
-    if problem is not None:
-        raise invalid("PatchOptions", "meta.k8s.io", "", [problem])
-    return name
+    return request.query["fieldManager"]
 
 
 def update_manager(request: ApiRequest) -> str:
     """The field manager of another write: named, or the program of the client."""
     agent = request.headers.get("user-agent", "").partition("/")[0].strip()
-    return request.query.get("fieldManager", "") or agent[:_MAX_MANAGER] or "unknown"
+    return request.query.get("fieldManager", "") or agent[:MAX_MANAGER] or "unknown"
 
 
 def creation(target: RequestTarget) -> AccessRequest:

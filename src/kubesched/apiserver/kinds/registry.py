@@ -16,6 +16,21 @@ from kubesched.base.types import JSON
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 CREATE_ONLY = ("create",)
+_RETURNS_DELETED = frozenset(
+    (
+        "/persistentvolumeclaims",
+        "/persistentvolumes",
+        "/pods",
+        "/podtemplates",
+        "/resourcequotas",
+        "/serviceaccounts",
+        "/services",
+        *(f"resource.k8s.io/{plural}" for plural in ("deviceclasses", "devicetaintrules", "resourceclaims")),
+        *(f"resource.k8s.io/{plural}" for plural in ("resourceclaimtemplates", "resourceslices")),
+        *(f"storage.k8s.io/{plural}" for plural in ("csidrivers", "csinodes", "storageclasses")),
+        *(f"storage.k8s.io/{plural}" for plural in ("volumeattachments", "volumeattributesclasses")),
+    )
+)
 _ONE_AT_A_TIME = tuple(verb for verb in ALL_VERBS if verb != "deletecollection")
 
 
@@ -88,6 +103,15 @@ class ApiResource:
     @property
     def group_version(self) -> str:
         return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def group_version_kind(self) -> JSON:
+        return {"group": self.group, "version": self.version, "kind": self.kind}
+
+    @property
+    def returns_deleted(self) -> bool:
+        """Whether the response to a deletion is the object. That of most kinds is a Status."""
+        return self.storage in _RETURNS_DELETED
 
     @property
     def storage_hash(self) -> str:

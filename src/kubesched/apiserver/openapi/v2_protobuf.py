@@ -62,18 +62,37 @@ _SCHEMA.update(
         "properties": (25, by_name(1, _schema)),
     }
 )
-_PARAMETER = Fields({"in": (2, text), "name": (4, text), "type": (6, text), "uniqueItems": (20, integer)})
-_RESPONSE = Fields({"description": (1, text)})
+_BODY = Fields({"name": (2, text), "in": (3, text), "required": (4, integer), "schema": (5, _schema)})
+_QUERY = Fields({"in": (2, text), "name": (4, text), "type": (6, text), "uniqueItems": (20, integer)})
+_IN_PATH = Fields({"required": (1, integer), "in": (2, text), "description": (3, text), "name": (4, text)})
+_IN_PATH |= {"type": (5, text), "uniqueItems": (19, integer)}
+_PARAMETERS = {
+    "body": inside(1, 1, encoder=of(_BODY)),
+    "query": inside(1, 2, 3, encoder=of(_QUERY)),
+    "path": inside(1, 2, 4, encoder=of(_IN_PATH)),
+}
+
+
+def _parameter(number: int, value: JSON) -> bytes:
+    return _PARAMETERS[value["in"]](number, value)
+
+
+_RESPONSE = Fields({"description": (1, text), "schema": (2, inside(1, encoder=_schema))})
 _OPERATION = Fields(
     {
         "tags": (1, each(text)),
+        "description": (3, text),
         "operationId": (5, text),
-        "parameters": (8, each(inside(1, 2, 3, encoder=of(_PARAMETER)))),
+        "produces": (6, each(text)),
+        "consumes": (7, each(text)),
+        "parameters": (8, each(_parameter)),
         "responses": (9, by_name(1, inside(1, encoder=of(_RESPONSE)))),
+        "schemes": (10, each(text)),
     }
 )
 _OPERATION.extensions = 13
 _PATH = Fields({method: (number, of(_OPERATION)) for number, method in enumerate(METHODS, 2)})
+_PATH["parameters"] = (9, each(_parameter))
 _DOCUMENT = Fields(
     {
         "swagger": (1, text),

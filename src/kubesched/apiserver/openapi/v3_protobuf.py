@@ -79,18 +79,25 @@ _SCHEMA.update(
         "format": (35, text),
     }
 )
-_PARAMETER = Fields({"name": (1, text), "in": (2, text), "schema": (10, _schema)})
-_RESPONSE = Fields({"description": (1, text)})
+_PARAMETER = Fields({"name": (1, text), "in": (2, text), "description": (3, text), "required": (4, integer)})
+_PARAMETER["schema"] = (10, _schema)
+_parameters = each(inside(1, encoder=of(_PARAMETER)))
+_content = by_name(1, of(Fields({"schema": (1, _schema)})))
+_RESPONSE = Fields({"description": (1, text), "content": (3, _content)})
+_BODY = Fields({"content": (2, _content), "required": (3, integer)})
 _OPERATION = Fields(
     {
         "tags": (1, each(text)),
+        "description": (3, text),
         "operationId": (5, text),
-        "parameters": (6, each(inside(1, encoder=of(_PARAMETER)))),
+        "parameters": (6, _parameters),
+        "requestBody": (7, inside(1, encoder=of(_BODY))),
         "responses": (8, by_name(2, inside(1, encoder=of(_RESPONSE)))),
     }
 )
 _OPERATION.extensions = 13
 _PATH = Fields({method: (number, of(_OPERATION)) for number, method in enumerate(METHODS, 4)})
+_PATH["parameters"] = (13, _parameters)
 _DOCUMENT = Fields(
     {
         "openapi": (1, text),

@@ -213,6 +213,8 @@ def _patched(obj: JSON, value: list[StructValue], attributes: AdmissionAttribute
         raise PolicyError(f"JSON Patch: {error.detail}") from None
     except StatusError as error:
         raise PolicyError(f"JSON Patch: {error.message}") from None
+    if not isinstance(patched, dict):
+        raise _internal("the patch leaves no object")
     patched |= {"apiVersion": obj["apiVersion"], "kind": obj["kind"]}
     kind = type_of(attributes.resource.schema)
     try:

@@ -117,7 +117,12 @@ def _component_status(obj: JSON, now: float) -> list[Cell]:
 def _endpoint_slice(obj: JSON, now: float) -> list[Cell]:
     ports = [str(port.get("port", "*")) for port in _listed(obj, "ports")]
     addresses = [a for endpoint in _listed(obj, "endpoints") for a in _listed(endpoint, "addresses")]
-    return [obj.get("addressType", ""), _some(ports, 3) if ports else UNSET, _some(addresses, 3), age(obj, now)]
+    return [
+        obj.get("addressType", ""),
+        _some(ports, 3) if ports else UNSET,
+        _some(addresses, 3) if addresses else UNSET,
+        age(obj, now),
+    ]
 
 
 # --- configuration ----------------------------------------------------------------------------------------------------
@@ -365,7 +370,7 @@ COLUMNS: dict[str, Columns] = {
     ),
     "storage.k8s.io/csinodes": columns("Drivers:integer, Age", _csi_node),
     "storage.k8s.io/csistoragecapacities": columns("Created At:date", _created),
-    "storage.k8s.io/volumeattachments": columns("Attacher, PV, Node, Attached:boolean, Age", _attachment),
+    "storage.k8s.io/volumeattachments": columns("Attacher:string/name, PV, Node, Attached:boolean, Age", _attachment),
     "storage.k8s.io/volumeattributesclasses": columns("DriverName, Age", _attributes_class),
     "/events": columns(
         "Last Seen, Type, Reason, Object, +Subobject, +Source, Message, +First Seen, +Count",

@@ -297,9 +297,7 @@ COLUMNS: dict[str, Columns] = {
     "/podtemplates": columns("Containers, Images, Pod Labels", _pod_template),
     "/replicationcontrollers": columns(_SETS, _replica_set),
     "apps/replicasets": columns(_SETS, _replica_set),
-    "apps/deployments": columns(
-        "Ready, Up-to-date:integer, Available:integer, Age, +Containers, +Images, +Selector", _deployment
-    ),
+    "apps/deployments": columns("Ready, Up-to-date, Available, Age, +Containers, +Images, +Selector", _deployment),
     "apps/statefulsets": columns("Ready, Age, +Containers, +Images", _stateful_set),
     "apps/daemonsets": columns(
         "Desired:integer, Current:integer, Ready:integer, Up-to-date:integer, Available:integer, Node Selector, Age,"

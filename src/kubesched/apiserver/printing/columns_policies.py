@@ -115,9 +115,7 @@ def _node_metrics(obj: JSON, _now: float) -> list[Cell]:
 
 
 COLUMNS: dict[str, Columns] = {
-    "autoscaling/horizontalpodautoscalers": columns(
-        "Reference, Targets, MinPods, MaxPods:integer, Replicas:integer, Age", _autoscaler
-    ),
+    "autoscaling/horizontalpodautoscalers": columns("Reference, Targets, MinPods, MaxPods, Replicas, Age", _autoscaler),
     "networking.k8s.io/ingresses": columns("Class, Hosts, Address, Ports, Age", _ingress),
     "networking.k8s.io/ingressclasses": columns("Controller, Parameters, Age", _ingress_class),
     "networking.k8s.io/networkpolicies": columns("Pod-Selector, Age", _network_policy),

@@ -72,13 +72,17 @@ AGE = "Age"
 
 
 def columns(spec: str, row: Row, name_of: Callable[[JSON], str] = _name_of, *, name_last: bool = False) -> Columns:
-    """Columns from a short spec: names separated by commas, ``+`` before a wide one, ``:integer`` after for a type."""
+    """Columns from a short spec: names separated by commas, ``+`` before a wide one, ``:integer`` after for a type.
+
+    A type may have a format: ``:string/name``.
+    """
     return Columns(tuple(_column(part.strip()) for part in spec.split(",")), row, name_of, name_last)
 
 
 def _column(text: str) -> Column:
-    name, _, type_ = text.partition(":")
-    return Column(name.removeprefix("+"), type_ or "string", 1 if name.startswith("+") else 0)
+    name, _, kind = text.partition(":")
+    type_, _, format_ = kind.partition("/")
+    return Column(name.removeprefix("+"), type_ or "string", 1 if name.startswith("+") else 0, format_)
 
 
 def age(obj: JSON, now: float) -> str:

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from kubesched.apiserver.kinds.registry import ApiResource
+from kubesched.apiserver.kinds.registry import BUILT_IN, ApiResource
 from kubesched.apiserver.kinds.schema import Field, ObjectType, ValueType, type_of
 from kubesched.apiserver.rest.duplicates import json_duplicates, unknown_words, with_unknown, yaml_duplicates
-from kubesched.apiserver.validation.typecheck import WrongTypeError, drop_unknown
+from kubesched.apiserver.validation.typecheck import WrongTypeError, drop_unknown, json_word
 from kubesched.apiserver.wire import protobuf
 from kubesched.apiserver.wire.request import ApiRequest
 from kubesched.apiserver.wire.status import StatusError, bad_request
@@ -21,6 +21,10 @@ _YAML = "application/yaml"
 _MOST_STRICT = 100
 """How many problems of fields upstream's decoder collects."""
 _YAML_ERRORS = "yaml: unmarshal errors:"
+_NO_KIND = "couldn't get version/kind; json parse error"
+_GO_TYPE = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
+_MOST_SHOWN = 128
+"""Bytes of an unreadable body that the message about it shows."""
 
 
 def media_type(header: str) -> str:
@@ -28,8 +32,11 @@ def media_type(header: str) -> str:
     return header.partition(";")[0].strip().lower()
 
 
-def parse(request: ApiRequest, type_: ObjectType | None = None) -> JSON:
-    """The body as an object. Protobuf needs a described type; Go clients send nothing else."""
+def parse(request: ApiRequest, type_: ObjectType | None = None, kind: str = "") -> JSON:
+    """The body as an object. Protobuf needs a described type; Go clients send nothing else.
+
+    `kind` is what the object must be, for the message about a body that is no object.
+    """
     sent = media_type(request.headers.get("content-type", ""))
     if sent == PROTOBUF and type_ is not None:
         return _parse_protobuf(request.body, type_)
@@ -37,12 +44,33 @@ def parse(request: ApiRequest, type_: ObjectType | None = None) -> JSON:
         raise StatusError(
             415,
             "the body of the request was in an unknown format - accepted media types include:"
-            f" application/json, {_YAML}",
+            f" application/json, {_YAML}, {PROTOBUF}",
         )
-    body = parse_yaml(request.body) if sent == _YAML else parse_json(request.body)
+    try:
+        body = parse_yaml(request.body) if sent == _YAML else parse_json(request.body)
+    except StatusError as error:
+        raise _unrecognized(request, error.message, kind) from None
+    if body is None and kind:
+        return {}
     if not isinstance(body, dict):
-        raise bad_request("the body of the request is not an object")
+        raise _unrecognized(request, not_an_object(body), kind)
     return body
+
+
+def not_an_object(value: Any) -> str:
+    """The problem of a JSON value where an object was expected."""
+    return f"{_NO_KIND}: json: cannot unmarshal {json_word(value)} into Go value of type {_GO_TYPE}"
+
+
+def _unrecognized(request: ApiRequest, why: str, kind: str) -> StatusError:
+    if not kind:
+        return bad_request(why)
+    data = request.body
+    shown = data[:_MOST_SHOWN].decode(errors="replace") if data[:1] == b"{" else data[:_MOST_SHOWN].hex()
+    more = " ..." if len(data) > _MOST_SHOWN else ""
+    return bad_request(
+        f"the object provided is unrecognized (must be of type {kind}): {why} ({shown or '<empty>'}{more})"
+    )
 
 
 def _parse_protobuf(data: bytes, type_: ObjectType) -> JSON:
@@ -52,18 +80,21 @@ def _parse_protobuf(data: bytes, type_: ObjectType) -> JSON:
         raise bad_request(f"the body of the request is not a protobuf object: {error}") from None
 
 
-def parse_json(data: bytes) -> Any:
+def parse_json(data: bytes, start: str = "couldn't get version/kind; json parse error: ") -> Any:
+    """A JSON document. `start` begins the message about one that cannot be read."""
     try:
         return read_json(data, REQUEST)
     except DocumentError as error:
-        raise bad_request(f"couldn't get version/kind; json parse error: {error}") from None
+        why = "unexpected end of JSON input" if "truncated" in str(error) else str(error)
+        raise bad_request(f"{start}{why}") from None
 
 
-def parse_yaml(data: bytes) -> Any:
+def parse_yaml(data: bytes, start: str = "") -> Any:
+    """A YAML document. `start` begins the message about one that cannot be read."""
     try:
         return read_yaml(data, REQUEST)
     except DocumentError as error:
-        raise bad_request(f"error converting YAML to JSON: {error}") from None
+        raise bad_request(f"{start}error converting YAML to JSON: {error}") from None
 
 
 def check_depth(obj: JSON) -> JSON:
@@ -78,7 +109,7 @@ def check_depth(obj: JSON) -> JSON:
 def read_object(request: ApiRequest, resource: ApiResource) -> JSON:
     """The object in a request to create or replace one."""
     type_ = type_of(resource.schema)
-    obj = parse(request, type_)
+    obj = parse(request, type_, resource.kind)
     repeated = duplicates(request, obj)
     check_kind(obj, resource.group_version, resource.kind)
     check_fields(request, obj, resource.group_version, resource.kind, type_, repeated)
@@ -98,7 +129,10 @@ def duplicates(request: ApiRequest, obj: JSON) -> list[str]:
 
 def check_kind(obj: JSON, group_version: str, kind: str) -> None:
     """Check that the object's kind is the one of the path, and fill in missing apiVersion, kind and metadata."""
-    sent_version, sent_kind = obj.get("apiVersion") or group_version, obj.get("kind") or kind
+    sent_version, sent_kind = str(obj.get("apiVersion") or group_version), str(obj.get("kind") or kind)
+    if why := unknown_kind(obj, group_version, kind):
+        version = sent_version.rpartition("/")[2]
+        raise bad_request(f'{sent_kind} in version "{version}" cannot be handled as a {kind}: {why}')
     if sent_version != group_version:
         raise bad_request(
             f"the API version in the data ({sent_version}) does not match the expected API version ({group_version})"
@@ -112,6 +146,29 @@ def check_kind(obj: JSON, group_version: str, kind: str) -> None:
     meta = obj.setdefault("metadata", {})
     if meta is None:
         obj["metadata"] = {}
+
+
+@cache
+def _built_in() -> frozenset[tuple[str, str]]:
+    """The groups and kinds that upstream knows, though perhaps in versions that are no longer served."""
+    parts = {(part.group, part.kind) for resource in BUILT_IN for part in resource.subresources if part.kind}
+    return frozenset(parts | {(resource.group, resource.kind) for resource in BUILT_IN})
+
+
+def not_registered(kind: str, group_version: str) -> str:
+    """The problem of a kind that no group has."""
+    return f'no kind "{kind}" is registered for version "{group_version}" in scheme "pkg/runtime/scheme.go:111"'
+
+
+def unknown_kind(obj: JSON, group_version: str, kind: str) -> str:
+    """The problem of an object of a kind that does not exist, sent as an object of a built-in kind."""
+    sent_version, sent_kind = str(obj.get("apiVersion") or group_version), str(obj.get("kind") or kind)
+    sent, wanted = (
+        (version.rpartition("/")[0], word) for version, word in ((sent_version, sent_kind), (group_version, kind))
+    )
+    if sent in _built_in() or wanted not in _built_in():
+        return ""
+    return not_registered(sent_kind, sent_version)
 
 
 def _internal_group(group_version: str) -> str:
@@ -160,12 +217,6 @@ def report_dropped(request: ApiRequest, resource: ApiResource, _obj: JSON, dropp
 def report_strict(request: ApiRequest, words: list[str], refusal: Callable[[str], StatusError]) -> None:
     """Refuse, warn about or ignore unknown and repeated fields, as fieldValidation says."""
     mode = request.query.get("fieldValidation") or "Warn"
-    if mode not in ("Ignore", "Warn", "Strict"):
-        raise StatusError(
-            422,
-            f'fieldValidation: Unsupported value: "{mode}": supported values: "Ignore", "Strict", "Warn"',
-            reason="Invalid",
-        )
     if not words or mode == "Ignore":
         return
     if mode == "Strict":

@@ -7,18 +7,20 @@ and the namespace controller empties a namespace. Each then removes its finalize
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from kubesched.apiserver import meta
 from kubesched.apiserver.kinds.conversion import served_object, to_stored
 from kubesched.apiserver.kinds.registry import ApiResource
 from kubesched.apiserver.kinds.schema import type_of
 from kubesched.apiserver.policies.attributes import SERVER, AdmissionAttributes, no_warning
-from kubesched.apiserver.rest.body import parse
+from kubesched.apiserver.rest.body import not_registered, parse
+from kubesched.apiserver.rest.options import check_dry_run
 from kubesched.apiserver.rest.writer import NO_PRECONDITIONS, Preconditions, Warn, Writer
 from kubesched.apiserver.storage.store import Record
+from kubesched.apiserver.validation.problems import Problems
+from kubesched.apiserver.validation.typecheck import WrongTypeError, drop_unknown
 from kubesched.apiserver.wire.request import ApiRequest, UserInfo
-from kubesched.apiserver.wire.status import Cause, bad_request, invalid
+from kubesched.apiserver.wire.status import bad_request, invalid
 from kubesched.base.types import JSON
 
 FOREGROUND = "foregroundDeletion"
@@ -40,39 +42,54 @@ class DeleteOptions:
 
 
 def read_options(request: ApiRequest) -> DeleteOptions:
-    """The options in the body of a deletion. The query sets what the body does not."""
-    body: JSON = parse(request, type_of("meta.DeleteOptions")) if request.body.strip() else {}
-    if body.get("kind") not in (None, "", "DeleteOptions"):
-        raise bad_request(f"the body of a deletion must be DeleteOptions, not {body['kind']}")
-    grace = body.get("gracePeriodSeconds", request.number("gracePeriodSeconds"))
-    propagation = body.get("propagationPolicy") or request.query.get("propagationPolicy", "")
-    orphan = body.get("orphanDependents", request.flag("orphanDependents") or None)
-    if orphan is not None and propagation:
-        raise bad_request("orphanDependents and deletionPropagation cannot be both set")
+    """The options of a deletion: its body, or without one the query."""
+    body = _read_body(request) if request.body.strip() else _from_query(request)
+    propagation, orphan = body.get("propagationPolicy"), body.get("orphanDependents")
+    dry_run: list[str] = body.get("dryRun") or []
+    problems = Problems()
+    if orphan is not None and propagation is not None:
+        why = "orphanDependents and deletionPropagation cannot be both set"
+        problems.invalid("propagationPolicy", propagation, why)
+    if propagation is not None and propagation not in _POLICIES:
+        problems.unsupported("propagationPolicy", propagation, (*_POLICIES, "nil"))
+    check_dry_run(dry_run, problems)
+    if problems.found:
+        raise invalid("DeleteOptions", "meta.k8s.io", "", problems.found)
     if orphan is not None:
         propagation = "Orphan" if orphan else "Background"
-    _check(grace, propagation)
-    wanted = body.get("preconditions") or {}
+    grace, wanted = body.get("gracePeriodSeconds"), body.get("preconditions") or {}
     return DeleteOptions(
-        grace=grace,
-        propagation=propagation,
+        # As upstream: a negative time is one second.
+        grace=1 if grace is not None and grace < 0 else grace,
+        propagation=propagation or "",
         preconditions=Preconditions(wanted.get("uid") or "", wanted.get("resourceVersion") or ""),
-        dry_run=bool(body.get("dryRun")) or request.dry_run,
+        dry_run=bool(dry_run),
     )
 
 
-def _check(grace: Any, propagation: str) -> None:
-    problems = []
-    if grace is not None and (not isinstance(grace, int) or grace < 0):
-        problems.append(
-            Cause("FieldValueInvalid", f"Invalid value: {grace}: must be a non-negative integer", "gracePeriodSeconds")
-        )
-    if propagation and propagation not in _POLICIES:
-        supported = ", ".join(f'"{policy}"' for policy in (*_POLICIES, "nil"))
-        message = f'Unsupported value: "{propagation}": supported values: {supported}'
-        problems.append(Cause("FieldValueNotSupported", message, "propagationPolicy"))
-    if problems:
-        raise invalid("DeleteOptions", "meta.k8s.io", "", problems)
+def _read_body(request: ApiRequest) -> JSON:
+    type_ = type_of("meta.DeleteOptions")
+    assert type_ is not None
+    body = parse(request, type_)
+    if (kind := body.get("kind")) not in (None, "", "DeleteOptions"):
+        version = body.get("apiVersion") or "meta.k8s.io/v1"
+        raise bad_request(not_registered(str(kind), str(version)))
+    try:
+        drop_unknown(body, type_)
+    except WrongTypeError as error:
+        raise bad_request(str(error)) from None
+    return body
+
+
+def _from_query(request: ApiRequest) -> JSON:
+    body: JSON = {"gracePeriodSeconds": request.number("gracePeriodSeconds")}
+    if "propagationPolicy" in request.query:
+        body["propagationPolicy"] = request.query["propagationPolicy"]
+    if "orphanDependents" in request.query:
+        body["orphanDependents"] = request.flag("orphanDependents")
+    if "dryRun" in request.query:
+        body["dryRun"] = [request.query["dryRun"]]
+    return body
 
 
 class Deleter:

@@ -12,7 +12,13 @@ from random import Random
 
 from kubesched.apiserver.apply.managers import Manager, apply
 from kubesched.apiserver.apply.managers import created as created_by_apply
-from kubesched.apiserver.apply.requests import apply_manager, creation, read_applied, update_manager
+from kubesched.apiserver.apply.requests import (
+    apply_manager,
+    check_no_duplicates,
+    creation,
+    read_applied,
+    update_manager,
+)
 from kubesched.apiserver.auth.rbac import Authorizer
 from kubesched.apiserver.auth.reviews import Reviews
 from kubesched.apiserver.crd.custom_resources import CustomResources
@@ -33,6 +39,7 @@ from kubesched.apiserver.rest.body import (
 from kubesched.apiserver.rest.creation_warnings import CreationWarnings
 from kubesched.apiserver.rest.deletion import Deleter, read_options
 from kubesched.apiserver.rest.listing import ListPage, list_page, selection_of
+from kubesched.apiserver.rest.options import check_query
 from kubesched.apiserver.rest.patch_requests import PatchRequest
 from kubesched.apiserver.rest.pod_logs import (
     LogSource,
@@ -52,6 +59,7 @@ from kubesched.apiserver.wire.request import ApiRequest, ApiResponse, RequestTar
 from kubesched.apiserver.wire.status import (
     StatusError,
     bad_request,
+    conflict,
     created,
     method_not_allowed,
     no_such_path,
@@ -74,22 +82,8 @@ _NEEDS_CONTAINERS = {
 }
 _IN_CONTAINER = ("exec", "attach")
 _ON_NODE = (*_IN_CONTAINER, "portforward")
-# Kinds whose deletion returns the object. The others return a Status.
-_RETURNS_DELETED = frozenset(
-    (
-        "/namespaces",
-        "/persistentvolumeclaims",
-        "/persistentvolumes",
-        "/pods",
-        "/podtemplates",
-        "/resourcequotas",
-        "/serviceaccounts",
-        "/services",
-    )
-)
 ObjectSource = Callable[[str], Iterable[JSON]]
 """Computes the objects of a kind in a namespace; empty for all."""
-_RETURNS_DELETED_GROUPS = ("resource.k8s.io", "storage.k8s.io")
 
 
 class ResourceHandler:
@@ -124,6 +118,7 @@ class ResourceHandler:
     async def handle(self, request: ApiRequest, target: RequestTarget) -> ApiResponse:
         resource = self._registry.find(target.group, target.version, target.plural)
         _check_scope(request, target, resource)
+        check_query(request, target)
         if deprecation := _DEPRECATED.get(resource.storage) or self._custom.deprecation(resource):
             request.warnings.append(deprecation)
         if resource in self.computed:
@@ -282,9 +277,13 @@ class ResourceHandler:
         now = timestamp(self._writer.clock.now())
         manager = Manager(apply_manager(request), "Apply", resource.group_version, target.subresource, now)
         shape = self._writer.shape(resource)
+        check_no_duplicates(wanted, shape, target, resource)
         if self._store.get(resource.storage, resource.key(target.namespace, target.name)) is None:
             if target.subresource:
                 raise not_found(resource.plural, resource.group, target.name)
+            if uid := wanted["metadata"].get("uid"):
+                why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+                raise conflict(resource.plural, resource.group, target.name, why)
             self._authorizer.check(request.user, creation(target))
             return self._store_new(request, target, resource, created_by_apply(wanted, shape, manager))
 
@@ -326,8 +325,7 @@ class ResourceHandler:
         options = read_options(request)
         warn = request.warnings.append
         record, gone = self._deleter.delete(resource, target.namespace, target.name, options, request.user, warn)
-        shows_object = resource.storage in _RETURNS_DELETED or resource.group in _RETURNS_DELETED_GROUPS
-        if not gone or shows_object:
+        if not gone or resource.returns_deleted:
             return self._renderer(request, resource).one(record)
         uid = record.load()["metadata"]["uid"]
         return ApiResponse(body=encode(success(target.name, resource.group, resource.plural, uid)))
@@ -381,16 +379,13 @@ class ResourceHandler:
 
     def _bind(self, request: ApiRequest, target: RequestTarget) -> ApiResponse:
         binding = self._read_body(request, "v1", "Binding", "core.Binding")
-        if binding["metadata"].get("name") != target.name:
-            raise bad_request("name in URL does not match name in Binding object")
+        _check_same_object(binding, target, "Binding")
         self._pods.bind(target.namespace, target.name, binding, dry_run=request.dry_run)
         return ApiResponse(201, encode(created()))
 
     def _evict(self, request: ApiRequest, target: RequestTarget) -> ApiResponse:
         eviction = self._read_body(request, "policy/v1", "Eviction", "policy.Eviction")
-        named = (eviction.get("metadata") or {}).get("name")
-        if named not in (None, "", target.name):
-            raise bad_request(f"name in URL ({target.name}) does not match name in Eviction object ({named})")
+        _check_same_object(eviction, target, "Eviction")
         body = eviction.get("deleteOptions") or {}
         options = read_options(ApiRequest("DELETE", "", request.query, body=encode({**body, "kind": "DeleteOptions"})))
         self._pods.evict(target.namespace, target.name, options)
@@ -430,6 +425,15 @@ class ResourceHandler:
             manager=self._manager(request, target, resource),
         )
         return ApiResponse(body=encode(scale_of(served_object(resource, record), paths)))
+
+
+def _check_same_object(obj: JSON, target: RequestTarget, kind: str) -> None:
+    """Check that the body of a subresource names the object of the path."""
+    metadata = obj["metadata"]
+    if metadata.get("namespace") not in (None, "", target.namespace):
+        raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+    if metadata.get("name") != target.name:
+        raise bad_request(f"name in URL does not match name in {kind} object")
 
 
 def _check_scope(request: ApiRequest, target: RequestTarget, resource: ApiResource) -> None:

@@ -15,9 +15,8 @@ from kubesched.api.selectors import EVERYTHING, Selector
 from kubesched.apiserver.kinds.registry import ApiResource
 from kubesched.apiserver.rest.selectors import NAME, NAMESPACE, FieldSelector, fields_match, parse_fields, parse_labels
 from kubesched.apiserver.storage.store import Record, Shelf, Store, encode
-from kubesched.apiserver.validation.problems import Problems
 from kubesched.apiserver.wire.request import ApiRequest
-from kubesched.apiserver.wire.status import StatusError, bad_request, continue_expired, invalid, version_too_large
+from kubesched.apiserver.wire.status import StatusError, bad_request, continue_expired, version_too_large
 from kubesched.base.documents import REQUEST, read_json
 
 
@@ -63,7 +62,7 @@ class Selection:
 
 def selection_of(request: ApiRequest, resource: ApiResource, namespace: str) -> Selection:
     """The selection in a request's path and query."""
-    wanted = parse_fields(request.query.get("fieldSelector", ""), resource.field_paths)
+    wanted = parse_fields(request.query.get("fieldSelector", ""), resource.field_paths, namespaced=resource.namespaced)
     name, fields, places = "", [], []
     for field, equal, value in wanted:
         if field == NAME and equal and not name:
@@ -159,12 +158,6 @@ def _count_from(keys: list[str], index: int, namespace: str) -> int:
 def _wanted_version(request: ApiRequest, current: int) -> int | None:
     """The version that must be matched exactly, or None. A minimum version is only checked."""
     text, match = request.query.get("resourceVersion", ""), request.query.get("resourceVersionMatch", "")
-    if match and not text:
-        problems = Problems()
-        problems.forbidden(
-            "resourceVersionMatch", "resourceVersionMatch is forbidden unless resourceVersion is provided"
-        )
-        raise invalid("ListOptions", "meta.k8s.io", "", problems.found)
     if text in ("", "0"):
         return None
     version = parse_version(text)

@@ -7,7 +7,9 @@ Where a type is not described, as inside an unknown field, lists are replaced, a
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -23,6 +25,10 @@ APPLY = "application/apply-patch+yaml"
 
 MOST_COPIED = 3 << 20
 """Bytes that the copy operations of one JSON patch may add, as in kube-apiserver: each can double the object."""
+
+
+_NUMBER = re.compile("[-+]?[0-9]+")
+_MAX_DIGITS = 18
 
 
 class PatchError(ValueError):
@@ -44,117 +50,123 @@ class JsonPatchTestError(JsonPatchError):
 # --- JSON patch -------------------------------------------------------------------------------------------------------
 
 
-def json_patch(target: JSON, operations: Any) -> JSON:
-    """`target` with a list of operations applied. `target` is not changed."""
+def json_patch(target: JSON, operations: Any) -> Any:
+    """`target` with a list of operations applied, which may replace it by a list. `target` is not changed."""
     if not isinstance(operations, list):
         raise bad_request("the body of a JSON patch must be a list of operations")
     document: Any = copy.deepcopy(target)
     copied = 0
     for operation in operations:
-        copied += _copied_bytes(document, operation)
+        if not isinstance(operation, dict):
+            raise bad_request(f"not an operation of a JSON patch: {operation!r}")
+        document, size = _operate(document, operation)
+        copied += size
         if copied > MOST_COPIED:
-            size = f"the accumulated size increase of copy is {copied}, exceeding the limit {MOST_COPIED}"
-            raise JsonPatchError(f"Unable to complete the copy, {size}")
-        document = _operate(document, operation)
-    if not isinstance(document, dict):
-        raise JsonPatchError("the patch leaves no object")
+            grown = f"the accumulated size increase of copy is {copied}, exceeding the limit {MOST_COPIED}"
+            raise JsonPatchError(f"Unable to complete the copy, {grown}")
     return document
 
 
-def _copied_bytes(document: Any, operation: Any) -> int:
-    if not isinstance(operation, dict) or operation.get("op") != "copy" or not isinstance(operation.get("from"), str):
-        return 0
-    return len(msgspec.json.encode(_copied(document, operation)))
-
-
-def _operate(document: Any, operation: Any) -> Any:
-    if not isinstance(operation, dict):
-        raise bad_request(f"not an operation of a JSON patch: {operation!r}")
+def _operate(document: Any, operation: JSON) -> tuple[Any, int]:
+    """The changed document, and how many bytes were copied."""
     name = operation.get("op", "unknown")
     act = _OPERATIONS.get(str(name))
     if act is None:
         raise JsonPatchError(f"Unexpected kind: {name}")
-    for field in ("path", "from") if name in ("move", "copy") else ("path",):
-        if not isinstance(operation.get(field), str):
-            raise JsonPatchError(
-                f"{name} operation failed to decode {field}: operation, missing {field} field: missing value"
-            )
-    if not _is_pointer(operation["path"]):
-        raise JsonPatchError(f"{name} operation does not apply: doc is missing {_where(operation)}: missing value")
-    return act(document, _pointer(operation["path"]), operation)
+    size = 0
+    if name == "copy":
+        size = len(msgspec.json.encode(_copied(document, operation)))
+        if size > MOST_COPIED:
+            return document, size
+    return act(document, operation), size
 
 
-def _where(operation: JSON) -> str:
-    """The path of an operation, as messages about it have it."""
-    name, path = operation["op"], operation["path"]
-    if name in ("add", "remove"):
-        return f'path: "{path}"'
-    return f"destination path: {path}" if name in ("move", "copy") else f"path: {path}"
-
-
-def _add(document: Any, path: list[str], operation: JSON) -> Any:
-    return _insert(document, path, operation.get("value"), operation)
-
-
-def _remove(document: Any, path: list[str], operation: JSON) -> Any:
-    parent, last = _parent(
-        document, path, f'remove operation does not apply: doc is missing path: "{operation["path"]}"'
-    )
-    if isinstance(parent, list):
-        del parent[_index(parent, last, len(parent) - 1)]
-    elif last in parent:
-        del parent[last]
-    else:
-        where = f"error in remove for path: '{operation['path']}'"
-        raise JsonPatchError(f"{where}: Unable to remove nonexistent key: {last}: missing value")
-    return document
-
-
-def _replace(document: Any, path: list[str], operation: JSON) -> Any:
-    """Replace a value. A field that its object does not have is added, as upstream."""
-    value = copy.deepcopy(operation.get("value"))
-    if not path:
+def _text(operation: JSON, field: str) -> str:
+    """The path, or the other path, of an operation."""
+    value = operation.get(field)
+    if isinstance(value, str):
         return value
-    parent, last = _parent(
-        document, path, f"replace operation does not apply: doc is missing path: {operation['path']}"
-    )
-    parent[_index(parent, last, len(parent) - 1) if isinstance(parent, list) else last] = value
+    name = operation["op"]
+    short = name in ("add", "remove") or (name == "copy" and field == "path")
+    why = "missing value" if short else f"operation, missing {field} field: missing value"
+    raise JsonPatchError(f"{name} operation failed to decode {field}: {why}")
+
+
+def _add(document: Any, operation: JSON) -> Any:
+    path = _text(operation, "path")
+    container, key = _container(document, path, f'add operation does not apply: doc is missing path: "{path}"')
+    _insert(container, key, copy.deepcopy(operation.get("value")), f"error in add for path: '{path}'")
     return document
 
 
-def _move(document: Any, path: list[str], operation: JSON) -> Any:
-    origin = operation["from"]
-    source = _pointer(origin)
-    parent, last = _parent(document, source, f"move operation does not apply: doc is missing from path: {origin}")
-    if isinstance(parent, dict) and last not in parent:
-        raise JsonPatchError(
-            f"error in move for path: '{last}': Unable to remove nonexistent key: {last}: missing value"
-        )
-    value = _get(parent, [last])
-    document = _remove(document, source, {"path": origin})
-    return _insert(document, path, value, operation)
+def _remove(document: Any, operation: JSON) -> Any:
+    path = _text(operation, "path")
+    container, key = _container(document, path, f'remove operation does not apply: doc is missing path: "{path}"')
+    _delete(container, key, f"error in remove for path: '{path}'")
+    return document
 
 
-def _copy(document: Any, path: list[str], operation: JSON) -> Any:
-    return _insert(document, path, _copied(document, operation), operation)
+def _replace(document: Any, operation: JSON) -> Any:
+    """Replace a value. A field that its object does not have is added, as upstream."""
+    path, value = _text(operation, "path"), copy.deepcopy(operation.get("value"))
+    if not path:
+        if not isinstance(value, dict | list):
+            raise JsonPatchError("replace operation value must be object or array: %!w(<nil>)")
+        return value
+    container, key = _container(document, path, f"replace operation does not apply: doc is missing path: {path}")
+    if isinstance(container, dict):
+        container[key] = value
+        return document
+    try:
+        container[_index(container, key)] = value
+    except PatchError:
+        raise JsonPatchError(f"replace operation does not apply: doc is missing key: {path}: missing value") from None
+    return document
+
+
+def _move(document: Any, operation: JSON) -> Any:
+    origin = _text(operation, "from")
+    start = f"move operation does not apply: doc is missing from path: {origin}"
+    container, key = _container(document, origin, start)
+    value = _get(container, key, f"error in move for path: '{key}'")
+    _delete(container, key, f"error in move for path: '{key}'")
+    return _place(document, operation, value, "error in move for path: '{path}'")
+
+
+def _copy(document: Any, operation: JSON) -> Any:
+    value = copy.deepcopy(_copied(document, operation))
+    return _place(document, operation, value, "error while adding value during copy")
 
 
 def _copied(document: Any, operation: JSON) -> Any:
     """The value that a copy operation copies: null for a field that its object does not have, as upstream."""
-    origin = operation["from"]
-    parent, last = _parent(
-        document, _pointer(origin), f"copy operation does not apply: doc is missing from path: {origin}"
-    )
-    return _get(parent, [last])
+    origin = _text(operation, "from")
+    start = f"copy operation does not apply: doc is missing from path: {origin}"
+    container, key = _container(document, origin, start)
+    return _get(container, key, f"error in copy for from: '{origin}'")
 
 
-def _test(document: Any, path: list[str], operation: JSON) -> Any:
-    if _get(document, path) != operation.get("value"):
-        raise JsonPatchTestError(f"testing value {operation['path']} failed: test failed")
+def _place(document: Any, operation: JSON, value: Any, problem: str) -> Any:
+    """Add a value that was moved or copied."""
+    path = _text(operation, "path")
+    start = f"{operation['op']} operation does not apply: doc is missing destination path: {path}"
+    container, key = _container(document, path, start)
+    _insert(container, key, value, problem.format(path=path))
     return document
 
 
-_OPERATIONS: dict[str, Callable[[Any, list[str], JSON], Any]] = {
+def _test(document: Any, operation: JSON) -> Any:
+    path = _text(operation, "path")
+    found = document
+    if path:
+        container, key = _container(document, path, f"test operation does not apply: is missing path: {path}")
+        found = _get(container, key, f"error in test for path: '{path}'")
+    if found != operation.get("value"):
+        raise JsonPatchTestError(f"testing value {path} failed: test failed")
+    return document
+
+
+_OPERATIONS: dict[str, Callable[[Any, JSON], Any]] = {
     "add": _add,
     "remove": _remove,
     "replace": _replace,
@@ -164,56 +176,64 @@ _OPERATIONS: dict[str, Callable[[Any, list[str], JSON], Any]] = {
 }
 
 
-def _is_pointer(text: str) -> bool:
-    return not text or text.startswith("/")
-
-
-def _pointer(text: str) -> list[str]:
-    if not _is_pointer(text):
-        raise bad_request(f"not a JSON pointer: {text!r}")
-    return [part.replace("~1", "/").replace("~0", "~") for part in text.split("/")[1:]]
-
-
-def _get(document: Any, path: list[str], missing: str = "") -> Any:
-    """The value at a path. If there is none: an error that starts with `missing`, or None if that is empty."""
-    for part in path:
+def _container(document: Any, path: str, missing: str) -> tuple[Any, str]:
+    """The object or list that a path ends in, and the last part of the path. Text before the first slash is ignored."""
+    _, *parts = path.split("/")
+    names = [part.replace("~1", "/").replace("~0", "~") for part in parts]
+    for name in names[:-1]:
         if isinstance(document, list):
-            document = document[_index(document, part, len(document) - 1)]
-        elif isinstance(document, dict) and part in document:
-            document = document[part]
-        elif missing:
-            raise JsonPatchError(f"{missing}: missing value")
-        else:
-            return None
-    return document
-
-
-def _parent(document: Any, path: list[str], missing: str) -> tuple[Any, str]:
-    parent = _get(document, path[:-1], missing) if path else None
-    if not isinstance(parent, dict | list):
+            with suppress(PatchError):
+                document = document[_index(document, name)]
+                continue
+        document = document.get(name) if isinstance(document, dict) else None
+    if not names or not isinstance(document, dict | list):
         raise JsonPatchError(f"{missing}: missing value")
-    return parent, path[-1]
+    return document, names[-1]
 
 
-def _insert(document: Any, path: list[str], value: Any, operation: JSON) -> Any:
-    parent, last = _parent(
-        document, path, f"{operation['op']} operation does not apply: doc is missing {_where(operation)}"
-    )
-    if isinstance(parent, list):
-        parent.insert(len(parent) if last == "-" else _index(parent, last, len(parent)), copy.deepcopy(value))
-    else:
-        parent[last] = copy.deepcopy(value)
-    return document
-
-
-def _index(items: list[Any], text: str, highest: int) -> int:
+def _get(container: Any, key: str, problem: str) -> Any:
+    if isinstance(container, dict):
+        return container.get(key)
     try:
-        index = int(text)
-    except ValueError:
-        raise JsonPatchError(f"not an index into a list: {text!r}") from None
-    if not -len(items) <= index <= highest:
-        raise JsonPatchError(f"Unable to access invalid index: {index}: invalid index referenced")
-    return index
+        return container[_index(container, key)]
+    except PatchError as error:
+        raise JsonPatchError(f"{problem}: {error}") from None
+
+
+def _delete(container: Any, key: str, problem: str) -> None:
+    try:
+        if isinstance(container, list):
+            del container[_index(container, key)]
+        elif key in container:
+            del container[key]
+        else:
+            raise PatchError(f"Unable to remove nonexistent key: {key}: missing value")
+    except PatchError as error:
+        raise JsonPatchError(f"{problem}: {error}") from None
+
+
+def _insert(container: Any, key: str, value: Any, problem: str) -> None:
+    if isinstance(container, dict):
+        container[key] = value
+        return
+    try:
+        container.insert(len(container) if key == "-" else _index(container, key, added=True), value)
+    except PatchError as error:
+        start = "" if "index:" in str(error) else f"value was not a proper array index: '{key}': "
+        raise JsonPatchError(f"{problem}: {start}{error}") from None
+
+
+def _index(items: list[Any], text: str, *, added: bool = False) -> int:
+    """The place in a list that a text names. A negative one counts from the end."""
+    if not _NUMBER.fullmatch(text):
+        raise PatchError(f'strconv.Atoi: parsing "{text}": invalid syntax')
+    size = len(items) + added
+    if len(text) > _MAX_DIGITS:
+        raise PatchError(f'strconv.Atoi: parsing "{text}": value out of range')
+    index = int(text)
+    if not -size <= index < size:
+        raise PatchError(f"Unable to access invalid index: {index}: invalid index referenced")
+    return index + size if index < 0 else index
 
 
 # --- strategic merge patch --------------------------------------------------------------------------------------------

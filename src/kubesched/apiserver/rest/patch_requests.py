@@ -22,8 +22,10 @@ from kubesched.apiserver.rest.body import (
     check_kind,
     custom_type,
     media_type,
+    not_an_object,
     parse_json,
     report_strict,
+    unknown_kind,
 )
 from kubesched.apiserver.rest.duplicates import json_duplicates, unknown_words
 from kubesched.apiserver.validation.problems import Problems
@@ -48,14 +50,21 @@ class PatchRequest:
         self._type = type_of(schema or resource.schema)
         self._group_version = group_version or resource.group_version
         self._kind = self._type.short_name if schema and self._type else resource.kind
-        self._patch: Any = parse_json(request.body)
+        self._patch: Any = parse_json(request.body, "error decoding patch: ")
+        if self._patch is None and self._form == patches.JSON_PATCH:
+            self._patch = []
         _check_patch(self._form, self._patch)
 
     def apply(self, old: JSON) -> JSON:
         """The patched object, of which only known fields are left."""
         with suppress(WrongTypeError):
             drop_unknown(old, self._type or custom_type())
-        patched = check_depth(self._patched(old))
+        patched = self._patched(old)
+        if not isinstance(patched, dict):
+            raise self._refusal(patched, not_an_object(patched))
+        check_depth(patched)
+        if why := unknown_kind(patched, self._group_version, self._kind):
+            raise self._refusal(patched, why)
         check_kind(patched, self._group_version, self._kind)
         try:
             unknown = drop_unknown(patched, self._type or custom_type())
@@ -72,7 +81,7 @@ class PatchRequest:
         if self._type is None:
             self._report(patched, [*self._body_words(), *unknown_words(sorted([*self._unknown, *dropped]))])
 
-    def _patched(self, old: JSON) -> JSON:
+    def _patched(self, old: JSON) -> Any:
         if self._form == patches.JSON_PATCH:
             return patches.json_patch(old, self._patch)
         if self._form == patches.MERGE_PATCH:
@@ -92,7 +101,7 @@ class PatchRequest:
     def _report(self, patched: JSON, words: list[str]) -> None:
         report_strict(self._request, words, partial(self._refusal, patched))
 
-    def _refusal(self, patched: JSON, why: str) -> StatusError:
+    def _refusal(self, patched: Any, why: str) -> StatusError:
         shown = go_text(self._patch) if self._form == patches.STRATEGIC else msgspec.json.encode(patched).decode()
         problems = Problems()
         problems.invalid("patch", shown, why)
@@ -124,6 +133,12 @@ def _check_patch(form: str, patch: Any) -> None:
     if wrong := [each for each in patch if not isinstance(each, dict)]:
         into = "Go value of type handlers.jsonPatchOp"
         raise bad_request(f"{start}json: cannot unmarshal {json_word(wrong[0])} into {into}")
+    for operation in patch:
+        for field in ("op", "path", "from"):
+            value = operation.get(field)
+            if value is not None and not isinstance(value, str):
+                into = f"Go struct field jsonPatchOp.{field} of type string"
+                raise bad_request(f"{start}json: cannot unmarshal {json_word(value)} into {into}")
     if len(patch) > _MOST_OPERATIONS:
         allowed = f"Request entity too large: The allowed maximum operations in a JSON patch is {_MOST_OPERATIONS}"
         raise StatusError(413, f"{allowed}, got {len(patch)}")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from kubesched.apiserver.kinds.conversion import is_converted, served_bytes, served_object
 from kubesched.apiserver.kinds.registry import ApiResource
+from kubesched.apiserver.printing.columns_admission import COLUMNS as ADMISSION_COLUMNS
 from kubesched.apiserver.printing.columns_core import COLUMNS as CORE_COLUMNS
 from kubesched.apiserver.printing.columns_pods import COLUMNS as POD_COLUMNS
 from kubesched.apiserver.printing.columns_policies import COLUMNS as POLICY_COLUMNS
@@ -16,7 +17,7 @@ from kubesched.apiserver.wire.negotiation import Form
 from kubesched.apiserver.wire.request import ApiResponse
 from kubesched.base.types import JSON
 
-_COLUMNS = {**CORE_COLUMNS, **POD_COLUMNS, **POLICY_COLUMNS}
+_COLUMNS = {**CORE_COLUMNS, **POD_COLUMNS, **POLICY_COLUMNS, **ADMISSION_COLUMNS}
 
 
 class Renderer:

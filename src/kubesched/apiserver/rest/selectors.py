@@ -57,6 +57,8 @@ def parse_labels(text: str) -> Selector:
     tokens = _Tokens(text)
     requirements: list[Requirement] = []
     while tokens.peek() != _END:
+        if tokens.peek() in _SIGNS - {"!"}:
+            raise bad_request(f"found '{tokens.peek()}', expected: !, identifier, or 'end of string'")
         requirements.append(_requirement(tokens))
         if tokens.peek() == _END:
             break
@@ -77,72 +79,99 @@ def _requirement(tokens: _Tokens) -> Requirement:
         return Requirement(key, EXISTS)
     tokens.take()
     if sign in ("=", "==", "!="):
-        return Requirement(key, NOT_IN if sign == "!=" else IN, frozenset((_value(tokens),)))
+        return Requirement(key, NOT_IN if sign == "!=" else IN, frozenset((_value(tokens, key),)))
     if sign in ("<", ">"):
-        return Requirement(key, LT if sign == "<" else GT, frozenset((_value(tokens),)))
+        return Requirement(key, LT if sign == "<" else GT, frozenset((_number(tokens),)))
     if sign in ("in", "notin"):
-        return Requirement(key, IN if sign == "in" else NOT_IN, _values(tokens))
+        return Requirement(key, IN if sign == "in" else NOT_IN, _values(tokens, key))
     raise tokens.error(f"found {sign!r}, expected: in, notin, =, ==, !=, gt, lt")
 
 
 def _key(tokens: _Tokens) -> str:
     key = tokens.take()
     if key in _SIGNS:
-        raise tokens.error(f"found {key!r}, expected: !, identifier, or 'end of string'")
+        raise tokens.error(f"found '{key}', expected: identifier")
     for problem in label_key_errors(key):
-        raise tokens.error(f'key: Invalid value: "{key}": {problem}')
+        raise tokens.error(f'<nil>: Invalid value: "{key}": {problem}')
     return key
 
 
-def _value(tokens: _Tokens) -> str:
+def _value(tokens: _Tokens, key: str) -> str:
     value = "" if tokens.peek() in (",", _END, ")") else tokens.take()
     if value in _SIGNS - {_END}:
-        raise tokens.error(f"found {value!r}, expected: identifier")
+        raise tokens.error(f"found '{value}', expected: identifier")
     for problem in label_value_errors(value):
-        raise tokens.error(f'values: Invalid value: "{value}": {problem}')
+        raise tokens.error(f'values[0][{key}]: Invalid value: "{value}": {problem}')
     return value
 
 
-def _values(tokens: _Tokens) -> frozenset[str]:
+def _number(tokens: _Tokens) -> str:
+    value = "" if tokens.peek() in (",", _END) else tokens.take()
+    if not re.fullmatch("[-+]?[0-9]{1,19}", value):
+        why = "for 'Gt', 'Lt' operators, the value must be an integer"
+        raise tokens.error(f'values[0]: Invalid value: "{value}": {why}')
+    return value
+
+
+def _values(tokens: _Tokens, key: str) -> frozenset[str]:
     if (sign := tokens.take()) != "(":
         raise tokens.error(f"found '{sign}' expected: '('")
-    values = {_value(tokens)}
+    if tokens.peek() in _SIGNS - {",", ")"}:
+        raise tokens.error(f"found '{tokens.peek()}', expected: ',', ')' or identifier")
+    values = {_value(tokens, key)}
     while (sign := tokens.take()) == ",":
-        values.add(_value(tokens))
+        if tokens.peek() in _SIGNS - {",", ")"}:
+            raise tokens.error(f"found '{tokens.peek()}', expected: ',', or identifier")
+        values.add(_value(tokens, key))
     if sign != ")":
-        raise tokens.error(f"found {sign!r}, expected: ',' or ')'")
+        raise tokens.error(f"found '{sign}', expected: ',' or ')'")
     return frozenset(values)
 
 
 FieldSelector = tuple[tuple[str, bool, str], ...]
 """Each requirement: the field, whether it must be equal or unequal, and the value."""
 
-_ESCAPED = re.compile(r"\\([\\,=])")
+_TERM = re.compile(r"(?:[^\\,]|\\.|\\$)+", re.DOTALL)
+"""A requirement: text up to a comma that no backslash escapes."""
+_OPERATOR = re.compile("!=|==|=")
+_SPECIAL = re.compile(r"\\.?|[,=]", re.DOTALL)
 
 
 @lru_cache(maxsize=1024)
 def split_fields(text: str) -> FieldSelector:
     """Parse a field selector without checking its field names."""
-    terms = [term for term in re.split(r"(?<!\\),", text) if term]
-    return tuple(_field_term(term) for term in terms)
+    return tuple(_field_term(text, term) for term in _TERM.findall(text))
 
 
-def _field_term(term: str) -> tuple[str, bool, str]:
-    match = re.match(r"([^=!]+)(!=|==|=)(.*)$", term)
-    if match is None:
-        raise bad_request(f"invalid selector: '{term}'; can't understand '{term}'")
-    return match[1].strip(), match[2] != "!=", _ESCAPED.sub(r"\1", match[3].strip())
+def _field_term(text: str, term: str) -> tuple[str, bool, str]:
+    found = _OPERATOR.search(term)
+    if found is None:
+        raise bad_request(f"invalid selector: '{text}'; can't understand '{term}'")
+    return term[: found.start()], found[0] != "!=", _SPECIAL.sub(_unescaped, term[found.end() :])
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    found = match[0]
+    if found[1:] in ("\\", ",", "="):
+        return found[1]
+    if found in (",", "="):
+        raise bad_request(f"invalid field selector: unescaped character in value: {ord(found)}")
+    raise bad_request(f"invalid field selector: invalid escape sequence: {found}")
 
 
 NAME, NAMESPACE = "metadata.name", "metadata.namespace"
 """Selectable fields of every kind."""
 
 
-def parse_fields(text: str, supported: Collection[str]) -> FieldSelector:
-    """Parse a field selector. Raises 400 for a field that is not selectable."""
+def parse_fields(text: str, supported: Collection[str], *, namespaced: bool = True) -> FieldSelector:
+    """Parse a field selector. Raises 400 for a field that is not selectable.
+
+    The namespace is not, for a kind without namespaces that has selectable fields of its own.
+    """
     selector = split_fields(text)
+    common = (NAME, NAMESPACE) if namespaced or not supported else (NAME,)
     for field, _, _ in selector:
-        if field in (NAME, NAMESPACE) or field in supported:
+        if field in common or field in supported:
             continue
         if not supported:
             raise bad_request(f'"{field}" is not a known field selector: only "{NAME}", "{NAMESPACE}"')

@@ -27,6 +27,7 @@ _INITIAL_STATUS: dict[str, JSON] = {
         "disruptionsAllowed": 0,
         "expectedPods": 0,
     },
+    "networking.k8s.io/ingresses": {"loadBalancer": {}},
     "apps/daemonsets": {
         "currentNumberScheduled": 0,
         "desiredNumberScheduled": 0,

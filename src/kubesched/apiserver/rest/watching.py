@@ -165,12 +165,6 @@ def watch_start(request: ApiRequest, store: Store) -> tuple[int, bool]:
     """The version to watch from, and whether to send the existing objects first."""
     text = request.query.get("resourceVersion", "")
     send_initial = request.query.get("sendInitialEvents", "")
-    if send_initial and request.query.get("resourceVersionMatch") != "NotOlderThan":
-        raise StatusError(
-            422,
-            "resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-            reason="Invalid",
-        )
     initial = text in ("", "0") if not send_initial else request.flag("sendInitialEvents")
     if text in ("", "0") or initial:
         version = parse_version(text) if text else 0

@@ -201,6 +201,9 @@ class Writer:
         record = self.find(resource, namespace, name)
         old = served_object(resource, record)
         new = change(served_object(resource, record))
+        if not (new.get("metadata") or {}).get("name"):
+            why = f"the name of the object ({name} based on URL) was undeterminable: name must be provided"
+            raise bad_request(why)
         report_unknown(new, self.custom.complete(resource, new))
         if resource.namespaced:
             meta.check_namespace(resource, namespace, new)
@@ -257,9 +260,4 @@ class Writer:
 def replacement(sent: JSON, resource: ApiResource) -> Callable[[JSON], JSON]:
     """The change that a PUT makes: the object as it was sent."""
 
-    def change(old: JSON) -> JSON:
-        if not sent["metadata"].get("name"):
-            raise bad_request("name is required in an update")
-        return sent
-
-    return change
+    return lambda _old: sent

@@ -28,6 +28,8 @@ _LABEL_NAMES = ("/namespaces", "/services")
 _WITHOUT_DOTS = ("/namespaces", "apps/statefulsets")
 _MAX_CRON_JOB = 52
 _STANDARD_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
+_ANY_FINALIZER = ("apiextensions.k8s.io", "apiregistration.k8s.io")
+"""Groups of other servers than the one for the rest of the kinds."""
 _MAX_ANNOTATIONS = 256 << 10
 
 
@@ -47,6 +49,7 @@ def update_problems(resource: ApiResource, old: JSON, new: JSON, subresource: st
     """The problems of an update."""
     problems = Problems()
     _check_metadata(new["metadata"], problems)
+    _check_finalizer_names(resource, new["metadata"], problems)
     _check_finalizers(old["metadata"], new["metadata"], problems)
     if subresource == "status" and (check_status := _STATUS.get(resource.storage)) is not None:
         check_status(old, new, problems)
@@ -73,14 +76,14 @@ def _check_name(resource: ApiResource, meta: JSON, problems: Problems) -> None:
             problems.invalid("metadata.name", name, error)
         return
     errors = label_errors if resource.storage in _LABEL_NAMES else subdomain_errors
+    prefix = meta.get("generateName") or ""
+    for error in errors(prefix.rstrip("-.") + "a") if prefix else ():
+        problems.invalid("metadata.generateName", prefix, error)
     dotted = "." in name and resource.storage in _WITHOUT_DOTS
     for error in (NO_DOTS,) if dotted else errors(name):
         problems.invalid("metadata.name", name, error)
     if resource.storage == "batch/cronjobs" and len(name) > _MAX_CRON_JOB:
         problems.invalid("metadata.name", name, f"must be no more than {_MAX_CRON_JOB} characters")
-    prefix = meta.get("generateName") or ""
-    for error in errors(prefix.rstrip("-.") + "a") if prefix else ():
-        problems.invalid("metadata.generateName", prefix, error)
 
 
 def annotations_fit(annotations: JSON) -> bool:
@@ -107,9 +110,11 @@ def _check_metadata(meta: JSON, problems: Problems) -> None:
 
 
 def _check_finalizer_names(resource: ApiResource, meta: JSON, problems: Problems) -> None:
-    """Finalizers of core kinds must be standard ones or fully qualified."""
+    """Finalizers of built-in kinds must be standard ones or fully qualified."""
+    if resource.custom or resource.group in _ANY_FINALIZER:
+        return
     for index, finalizer in enumerate(meta.get("finalizers") or []):
-        if not resource.group and "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
+        if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
             detail = "name is neither a standard finalizer name nor is it fully qualified"
             problems.invalid(f"metadata.finalizers[{index}]", finalizer, detail)
 
@@ -122,6 +127,8 @@ def _check_owners(meta: JSON, problems: Problems) -> None:
             if not owner.get(field):
                 what = "version " if field == "apiVersion" else ""
                 problems.invalid(f"{path}.{field}", owner.get(field) or "", f"{what}must not be empty")
+        if (owner.get("apiVersion"), owner.get("kind")) == ("v1", "Event"):
+            problems.invalid(path, owner, "/v1, Kind=Event is disallowed from being an owner")
         if owner.get("controller"):
             controllers.append(f"{owner.get('kind')}/{owner.get('name')}")
     if len(controllers) > 1:

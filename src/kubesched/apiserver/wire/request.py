@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from urllib.parse import unquote
 
-from kubesched.apiserver.wire.status import StatusError, bad_request
+from kubesched.apiserver.wire.status import bad_request
 
 JSON_TYPE = "application/json"
 _NUMBER = re.compile("[-+]?[0-9]+")
@@ -60,8 +60,8 @@ class ApiRequest:
         return self.user.name if self.user.name != ANONYMOUS_NAME else f"{ANONYMOUS_NAME} at {self.address}"
 
     def flag(self, name: str) -> bool:
-        """A query parameter that is true or false."""
-        return self.query.get(name, "").lower() in ("1", "t", "true")
+        """A query parameter that is true or false: whatever is neither false nor 0 is true, as upstream."""
+        return self.query.get(name, "0").lower() not in ("0", "false")
 
     def number(self, name: str) -> int | None:
         """A query parameter that is a number, or None."""
@@ -76,10 +76,7 @@ class ApiRequest:
 
     @property
     def dry_run(self) -> bool:
-        value = self.query.get("dryRun", "")
-        if value not in ("", "All"):
-            raise StatusError(422, f'dryRun: Unsupported value: "{value}": supported values: "All"')
-        return value == "All"
+        return self.query.get("dryRun") == "All"
 
 
 @dataclass(slots=True)
