@@ -44,6 +44,24 @@ async def test_pods_that_have_ended_are_not_there(client: LocalClient, direct: D
     await events.aclose()
 
 
+async def test_a_pod_that_leaves_is_shown_as_it_was(client: LocalClient, direct: DirectClient) -> None:
+    """Two watches of one client show the version before the end, with what has changed since it was listed."""
+    await client.create(PODS, pod("a"))
+    version = (await direct.list(Pod)).resource_version
+    await client.patch(f"{PODS}/a", {"metadata": {"labels": {"n": "1"}}})
+    await client.patch(f"{PODS}/a", {"metadata": {"labels": {"n": "2"}}})
+    await client.patch(f"{PODS}/a/status", {"status": {"phase": "Failed"}})
+    for _ in range(2):
+        events = direct.watch(Pod, version)
+        seen = [(await upcoming(events)), await anext(events), await anext(events)]
+        assert [(event.change, event.object.labels) for event in seen if event.object] == [
+            (WatchType.MODIFIED, {"n": "1"}),
+            (WatchType.MODIFIED, {"n": "2"}),
+            (WatchType.DELETED, {"n": "2"}),
+        ]
+        await events.aclose()
+
+
 async def test_a_forgotten_version_is_410(client: LocalClient, direct: DirectClient, api: ApiServer) -> None:
     """A watch from a version that history does not reach is refused as by any server."""
     version = str(api.store.version)

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import copy
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.apiserver.support import failing_observer
 
+from kubesched.apiserver.kinds.fields import FIELDS, fields_reader
 from kubesched.apiserver.storage.store import ChangeType, Store
 from kubesched.apiserver.wire.status import StatusError
 from kubesched.base.types import JSON
@@ -115,3 +120,27 @@ async def test_a_failing_observer_harms_nobody_else(caplog: pytest.LogCaptureFix
     assert (seen, shelf.visible) == (["a/x"], store.version)
     assert "an observer of the store failed on ADDED a/x" in caplog.text
     assert "ZeroDivisionError" in caplog.text
+
+
+_VALUES: st.SearchStrategy[Any] = st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.text(max_size=3)
+_PARTS = st.dictionaries(
+    st.sampled_from(("phase", "podIP", "nodeName", "hostNetwork", "conditions")),
+    st.recursive(_VALUES, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=2), inner)),
+)
+
+
+@given(spec=st.none() | _PARTS, before=st.none() | _PARTS, after=_PARTS)
+def test_a_status_is_replaced_without_decoding_the_rest(spec: Any, before: Any, after: JSON) -> None:
+    """A write of the status alone stores the same bytes, fields and labels as a write of the whole object."""
+    obj: JSON = {"kind": "Pod", **_object("x", v="1"), **({} if spec is None else {"spec": spec}), "type": "t"}
+    if before is not None:
+        obj["status"] = before
+    stored = []
+    for only_status in (True, False):
+        store = Store()
+        store.shelf("/pods", fields_reader({**FIELDS["", "pods"], "type": ("type",)}))
+        first = store.put("/pods", "a/x", copy.deepcopy(obj))
+        changed = first.load_status() if only_status else first.load()
+        changed["status"] = after
+        stored.append(store.put("/pods", "a/x", changed, only_status=only_status))
+    assert stored[0] == stored[1]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from kubesched.api.decoding import decode_as
 from kubesched.apiserver.storage.store import Store
+from kubesched.base.types import JSON
 from kubesched.reconcile.cache import Cache
-from kubesched.reconcile.views import View
+from kubesched.reconcile.views import Pod, View
 
 
 def by_label(calls: list[str], view: View) -> tuple[str, ...]:
@@ -58,3 +60,39 @@ def test_an_index_follows_changes_after_it_is_read() -> None:
     store.delete("/things", "two")
     assert not index.get("web")
     assert index.size("db") == 1
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {"phase": "Running", "podIP": "10.0.0.1", "conditions": [{"type": "Ready", "status": "True"}]},
+        {"phase": None, "conditions": None},
+        {},
+    ],
+)
+def test_a_status_alone_gives_the_same_view(status: JSON) -> None:
+    """What is taken over from before and what is decoded make the same view as the whole object."""
+    store = Store()
+    meta = {"name": "one", "uid": "1", "labels": {"a": "b"}}
+    store.put("/pods", "one", {"metadata": meta, "spec": {"nodeName": "n"}, "status": {"phase": "Pending"}})
+    cache = Cache(store.shelf("/pods"), Pod)
+    before = cache.get("one")
+    changed = next(store.records("/pods")).load_status()
+    changed["status"] = status
+    record = store.put("/pods", "one", changed, only_status=True)
+    after = cache.get("one")
+    assert before is not None
+    assert after is not None
+    assert after == decode_as(Pod, record.data)
+    assert after.spec is before.spec
+
+
+def test_a_status_that_cannot_be_decoded_removes_the_object() -> None:
+    """A status of the wrong type is handled as in a write of the whole object."""
+    store = Store()
+    store.put("/pods", "one", {"metadata": {"name": "one"}, "spec": {}, "status": {}})
+    cache = Cache(store.shelf("/pods"), Pod)
+    changed = next(store.records("/pods")).load_status()
+    changed["status"] = {"phase": 7}
+    store.put("/pods", "one", changed, only_status=True)
+    assert cache.get("one") is None

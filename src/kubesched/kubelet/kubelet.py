@@ -117,7 +117,7 @@ class Kubelets:
         if len(pod.spec.ephemeral_containers) > len(pod.status.ephemeral_container_statuses):
             self._soon(pod, status.debugged(self._access.now(), lambda: new_container_id(self._context), _debugger))
         if pod.spec.readiness_gates and pod.containers_ready and pod.is_ready is not pod.passes_gates:
-            self._soon(pod, status.gated(self._access.now()))
+            self._soon(pod, status.gated(pod.spec.readiness_gates, self._access.now()))
 
     def _soon(self, pod: Pod, edit: Callable[[JSON], None]) -> None:
         """Write after the current change is complete."""

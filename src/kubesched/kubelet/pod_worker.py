@@ -54,10 +54,9 @@ class PodWorker:
         self._access = host.context.access
         self._pod = pod
         self._behavior = behavior_of(pod.metadata.annotations)
-        self._containers = [
-            *(SimulatedContainer(each, _init_role(each)) for each in pod.spec.init_containers),
-            *(SimulatedContainer(each, Role.MAIN) for each in pod.spec.containers),
-        ]
+        self._init = [SimulatedContainer(each, _init_role(each)) for each in pod.spec.init_containers]
+        self._main = [SimulatedContainer(each, Role.MAIN) for each in pod.spec.containers]
+        self._containers = [*self._init, *self._main]
         self._stage = ""
         self._closed = False
         self._timer: asyncio.TimerHandle | None = None
@@ -239,18 +238,17 @@ class PodWorker:
             return
         failed = self._advance_init(now)
         if self._initialized:
-            for each in self._of(Role.MAIN):
+            for each in self._main:
                 self._step(each, now)
-        ended = self._of(Role.MAIN)
-        if failed or all(each.is_terminated for each in ended):
-            self._end(failed or any(each.exit_code for each in ended), *edits)
+        if failed or all(each.is_terminated for each in self._main):
+            self._end(failed or any(each.exit_code for each in self._main), *edits)
             return
         self._write(*edits, self._statuses())
         self._plan(now)
 
     def _advance_init(self, now: float) -> bool:
         """Run init containers in order; a sidecar only has to have started. Returns whether one failed for good."""
-        for each in self._of(Role.INIT, Role.SIDECAR):
+        for each in self._init:
             if self._initialized and each.role is Role.INIT:
                 continue
             self._step(each, now)
@@ -364,8 +362,8 @@ class PodWorker:
 
     def _end(self, failed: bool, *edits: status.Edit) -> None:
         now = self._access.now()
-        for each in self._of(Role.SIDECAR):
-            if each.is_running:
+        for each in self._init:
+            if each.role is Role.SIDECAR and each.is_running:
                 each.end(0, now)
         self._write(*edits, status.ended(self._containers, now, failed=failed))
 
@@ -414,11 +412,9 @@ class PodWorker:
     def _now(self) -> float:
         return self._access.clock.monotonic()
 
-    def _of(self, *roles: Role) -> list[SimulatedContainer]:
-        return [each for each in self._containers if each.role in roles]
-
     def _statuses(self) -> status.Edit:
-        return status.containers(self._containers, self._access.now(), running=self._initialized)
+        gates = self._pod.spec.readiness_gates
+        return status.containers(self._containers, gates, self._access.now(), running=self._initialized)
 
     def _new_id(self) -> str:
         return new_container_id(self._host.context)
@@ -438,7 +434,7 @@ class PodWorker:
                 each(pod)
             status.order_conditions(pod)
 
-        self._access.edit_status(PODS, self._pod.key, edit, self._pod.metadata.uid)
+        self._access.edit_status(PODS, self._pod.key, edit, self._pod.metadata.uid, only_status=True)
 
     def _record(self, kind: str, reason: str, message: str, container: Container | None = None) -> None:
         if not self._host.context.events.enabled:

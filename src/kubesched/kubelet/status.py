@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from kubesched.base.types import JSON
 from kubesched.kubelet.container_state import Role, SimulatedContainer
+from kubesched.reconcile.views import Gate
 
 Edit = Callable[[JSON], None]
 
@@ -40,7 +41,7 @@ def networked(pod_ip: str, now: str) -> Edit:
     return edit
 
 
-def containers(found: Sequence[SimulatedContainer], now: str, *, running: bool) -> Edit:
+def containers(found: Sequence[SimulatedContainer], gates: Sequence[Gate], now: str, *, running: bool) -> Edit:
     """Write the statuses of all containers, and the phase and conditions that follow from them."""
 
     def edit(pod: JSON) -> None:
@@ -61,24 +62,22 @@ def containers(found: Sequence[SimulatedContainer], now: str, *, running: bool) 
             message = f"containers with unready status: [{_names(unready)}]"
             _conditions(status, now, "ContainersNotReady", message, Ready="False", ContainersReady="False")
         else:
-            _ready(pod, now)
+            _ready(status, gates, now)
             true["ContainersReady"] = "True"
         _conditions(status, now, **true)
 
     return edit
 
 
-def gated(now: str) -> Edit:
+def gated(gates: Sequence[Gate], now: str) -> Edit:
     """Readiness gates decide whether a pod with ready containers is ready."""
-    return lambda pod: _ready(pod, now)
+    return lambda pod: _ready(pod["status"], gates, now)
 
 
-def _ready(pod: JSON, now: str) -> None:
-    status = pod["status"]
-    gates = pod["spec"].get("readinessGates") or []
+def _ready(status: JSON, gates: Sequence[Gate], now: str) -> None:
     values = {each.get("type"): each.get("status") for each in status.get("conditions") or []} if gates else {}
     for gate in gates:
-        name = gate["conditionType"]
+        name = gate.condition_type
         if values.get(name) == "True":
             continue
         message = (

@@ -93,12 +93,15 @@ class Access:
             return False
         return True
 
-    def edit_status(self, storage: str, key: str, edit: Edit, uid: str = "") -> bool:
-        """Update a status without checks. False if the object does not exist or has another UID."""
+    def edit_status(self, storage: str, key: str, edit: Edit, uid: str = "", *, only_status: bool = False) -> bool:
+        """Update a status without checks. False if the object does not exist or has another UID.
+
+        With `only_status`, `edit` may read and change nothing else. That is faster: the rest is not decoded.
+        """
         record = self.store.get(storage, key)
         if record is None:
             return False
-        obj = record.load()
+        obj = record.load_status() if only_status else record.load()
         if uid and obj["metadata"]["uid"] != uid:
             return False
         before = obj.get("status")
@@ -107,7 +110,7 @@ class Access:
         if obj["status"] != (before or {}):
             self.writing_status = True
             try:
-                self.store.put(storage, key, obj)
+                self.store.put(storage, key, obj, only_status=only_status)
             finally:
                 self.writing_status = False
         return True

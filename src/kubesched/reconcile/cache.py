@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
+
+import msgspec
+from msgspec.structs import replace
 
 from kubesched.api.decoding import InvalidObject, decode_as
+from kubesched.api.meta import Part
 from kubesched.apiserver.storage.store import ChangeType, Record, Shelf, StoreEvent
 from kubesched.reconcile.access import Access
 from kubesched.reconcile.views import View
@@ -35,6 +39,14 @@ def is_more_than_status(event: StoreEvent) -> bool:
     if event.previous is None or event.change is ChangeType.DELETED:
         return True
     return decode_as(View, event.previous.data).metadata != decode_as(View, event.record.data).metadata
+
+
+def _only_status(view: type[View]) -> type[Any] | None:
+    """A view of nothing but the status, if a view has one."""
+    for field in msgspec.structs.fields(view):
+        if field.name == "status":
+            return msgspec.defstruct("Status", [("status", field.type, field.default)], bases=(Part,), frozen=True)
+    return None
 
 
 class Index(Generic[V]):
@@ -92,6 +104,7 @@ class Cache(Generic[V]):
 
     def __init__(self, shelf: Shelf, view: type[V]) -> None:
         self._view = view
+        self._status_view = _only_status(view)
         self._handlers: list[Handler[V]] = []
         self._indexes: list[Index[V]] = []
         found = ((key, self._decode(shelf.records[key])) for key in shelf.sorted_keys())
@@ -124,10 +137,19 @@ class Cache(Generic[V]):
             _log.error("controllers ignore an object that cannot be decoded: %s", error)
             return None
 
+    def _next(self, old: V | None, event: StoreEvent) -> V | None:
+        """The object after a change. If only its status has changed, the rest is taken from before."""
+        if old is None or not event.only_status or self._status_view is None:
+            return self._decode(event.record)
+        try:
+            return replace(old, status=decode_as(self._status_view, event.record.data).status)
+        except InvalidObject:
+            return self._decode(event.record)
+
     def _on_event(self, event: StoreEvent) -> None:
         key = event.record.key
         old = self.objects.get(key)
-        new = None if event.change is ChangeType.DELETED else self._decode(event.record)
+        new = None if event.change is ChangeType.DELETED else self._next(old, event)
         if new is None:
             self.objects.pop(key, None)
         else:

@@ -115,9 +115,10 @@ class ClusterUsage:
             gone = self.nodes.pop(name, None)
             if gone is not None:
                 gone.is_present = False
-                self._sample(self._allocatable_now, -gone.milli_cpu, -gone.memory)
-                self._sample(self._requested_now, -gone.cpu_load.now, -gone.memory_load.now)
-                self._past_seconds += self._now() - gone.began
+                now = self._now()
+                self._sample(self._allocatable_now, -gone.milli_cpu, -gone.memory, now)
+                self._sample(self._requested_now, -gone.cpu_load.now, -gone.memory_load.now, now)
+                self._past_seconds += now - gone.began
             return
         usage = self.nodes.get(name)
         if usage is None:
@@ -126,7 +127,7 @@ class ClusterUsage:
         more = resources.milli_cpu - usage.milli_cpu, resources.memory - usage.memory
         usage.milli_cpu, usage.memory, usage.max_pods = resources.milli_cpu, resources.memory, resources.pods
         if any(more):
-            self._sample(self._allocatable_now, *more)
+            self._sample(self._allocatable_now, *more, self._now())
 
     def _on_pod(self, event: StoreEvent) -> None:
         record = event.record
@@ -164,20 +165,21 @@ class ClusterUsage:
         usage.memory_load.change(sign * memory, now)
         usage.pods_load.change(sign, now)
         if usage.is_present:
-            self._sample(self._requested_now, sign * cpu, sign * memory)
+            self._sample(self._requested_now, sign * cpu, sign * memory, now)
 
-    def _sample(self, amounts: list[float], cpu: float, memory: float) -> None:
+    def _sample(self, amounts: list[float], cpu: float, memory: float, now: float) -> None:
         """Change the cluster's amounts and note its shares. If there are many samples, they get farther apart."""
         amounts[0] += cpu
         amounts[1] += memory
         (used_cpu, used_memory), (all_cpu, all_memory) = self._requested_now, self._allocatable_now
         cpu_share = round(used_cpu / all_cpu, 6) if all_cpu else 0.0
         memory_share = round(used_memory / all_memory, 6) if all_memory else 0.0
-        sample, samples = UsageSample(round(self._now(), 3), cpu_share, memory_share), self.samples
+        sample, samples = UsageSample(round(now, 3), cpu_share, memory_share), self.samples
         if samples and (
             samples[-1].time == sample.time or (len(samples) > 1 and sample.time - samples[-2].time < self._sample_gap)
         ):
-            samples.pop()
+            samples[-1] = sample
+            return
         samples.append(sample)
         if len(samples) > MOST_SAMPLES:
             del samples[1:-1:2]

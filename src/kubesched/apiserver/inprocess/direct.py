@@ -7,7 +7,7 @@ day of a large cluster in a minute.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from kubesched.api import objects as api
 from kubesched.apiserver.apiserver import ApiServer
@@ -27,6 +27,10 @@ from kubesched.client.wire import decode_object
 O = TypeVar("O", bound=api.Object)  # noqa: E741 - the one-letter name for "some kind of object", as in the protocol
 
 
+MOST_SHOWN = 200_000
+"""Decoded pods that are remembered."""
+
+
 class DirectClient(StoreReader):
     """The `Client` protocol on an API server in this process."""
 
@@ -34,6 +38,8 @@ class DirectClient(StoreReader):
         super().__init__(server.store)
         self._server = server
         self._resources: dict[Endpoint, ApiResource] = {}
+        self._shown: dict[str, Any] = {}
+        """Pods by key, decoded, until they are shown again."""
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
@@ -47,7 +53,16 @@ class DirectClient(StoreReader):
         return self._store.shelf(self._resource(endpoint_of(kind)).storage)
 
     def _decode(self, kind: type[O], record: Record) -> O | Malformed:
-        return decode_object(kind, record.data)
+        if kind is not api.Pod:
+            return decode_object(kind, record.data)
+        # A pod is often shown twice: when it changes, and as it was before it ended.
+        known: O | None = self._shown.pop(record.key, None)
+        if known is not None and known.metadata.resource_version == str(record.version):
+            return known
+        found = decode_object(kind, record.data)
+        if not isinstance(found, Malformed) and len(self._shown) < MOST_SHOWN:
+            self._shown[record.key] = found
+        return found
 
     def _resource(self, endpoint: Endpoint) -> ApiResource:
         found = self._resources.get(endpoint)

@@ -51,9 +51,9 @@ class QuotaLedger:
         self._store = store
         self._quotas: dict[str, dict[str, Quota]] = {}
         self._counted: set[str] = set()
-        for resource in registry:
-            if resource.is_stored and resource.namespaced:
-                self._count(resource.storage)
+        self._built_in = [each.storage for each in registry if each.is_stored and each.namespaced]
+        """Counted from the first quota on. Most clusters have none, and an observer costs time at every write."""
+        self._count(QUOTAS)
         store.shelf(QUOTAS).observers.append(self._quota_changed)
 
     def restore(self) -> None:
@@ -97,7 +97,9 @@ class QuotaLedger:
     def _count(self, storage: str) -> None:
         if storage not in self._counted:
             self._counted.add(storage)
-            self._store.shelf(storage).observers.append(partial(self._object_changed, storage))
+            shelf = self._store.shelf(storage)
+            # The first observer, so that the others see the usage. A new list: the old one may be in use just now.
+            shelf.observers = [partial(self._object_changed, storage), *shelf.observers]
 
     def _object_changed(self, storage: str, event: StoreEvent) -> None:
         quotas = self._quotas.get(event.record.namespace)
@@ -133,6 +135,8 @@ class QuotaLedger:
 
     def _load(self, record: Record) -> None:
         quota = Quota(record.name, record.load().get("spec") or {})
+        for storage in self._built_in:
+            self._count(storage)
         for name in quota.hard:
             if name.startswith(_COUNT):
                 plural, _, group = name.removeprefix(_COUNT).partition(".")

@@ -24,6 +24,7 @@ _log = logging.getLogger(__name__)
 
 encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
+_decode_parts = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 Fields = dict[str, str]
 FieldsOf = Callable[[JSON], Fields]
@@ -63,6 +64,14 @@ class Record(msgspec.Struct, frozen=True, gc=False):
         """The object, decoded anew."""
         return decode(self.data)
 
+    def load_status(self) -> JSON:
+        """The object with only metadata and status decoded anew. All other parts are still encoded."""
+        parts: JSON = _decode_parts(self.data)
+        for name in ("metadata", "status"):
+            if name in parts:
+                parts[name] = _decode(parts[name])
+        return parts
+
     @property
     def namespace(self) -> str:
         return self.key.rpartition("/")[0]
@@ -78,6 +87,8 @@ class StoreEvent(msgspec.Struct, frozen=True, gc=False):
     change: ChangeType
     record: Record
     previous: Record | None
+    only_status: bool = False
+    """Whether it is known that nothing but the status has changed."""
 
     @property
     def version(self) -> int:
@@ -116,7 +127,7 @@ class Shelf:
 
     def sorted_keys(self, namespace: str = "") -> list[str]:
         """The keys in order: all, or those of a namespace."""
-        if not namespace:
+        if not namespace or not self._keys:
             return self._keys
         prefix = f"{namespace}/"
         # "0" is the character after "/": the first key that no longer has the prefix.
@@ -296,13 +307,16 @@ class Store:
         shelf = self.shelf(resource)
         return (shelf.records[key] for key in tuple(shelf.sorted_keys(namespace)))
 
-    def put(self, resource: str, key: str, obj: JSON) -> Record:
-        """Store an object under the next version, which is written into it."""
-        shelf = self.shelf(resource)
+    def put(self, resource: str, key: str, obj: JSON, *, only_status: bool = False) -> Record:
+        """Store an object under the next version, which is written into it.
+
+        With `only_status` it comes from `Record.load_status`, and nothing but its status has changed.
+        """
+        shelf = self.shelves.get(resource) or self.shelf(resource)
         previous = shelf.records.get(key)
-        record = self._record(shelf, key, obj, previous)
+        record = self._record(shelf, key, obj, previous, only_status=only_status)
         change = ChangeType.ADDED if previous is None else ChangeType.MODIFIED
-        self._commit(resource, shelf, StoreEvent(change, record, previous))
+        self._commit(resource, shelf, StoreEvent(change, record, previous, only_status))
         return record
 
     def delete(self, resource: str, key: str, last: JSON | None = None) -> Record:
@@ -322,12 +336,17 @@ class Store:
     async def close(self) -> None:
         """Close the files of the store, if it has any."""
 
-    def _record(self, shelf: Shelf, key: str, obj: JSON, previous: Record | None) -> Record:
+    def _record(
+        self, shelf: Shelf, key: str, obj: JSON, previous: Record | None, *, only_status: bool = False
+    ) -> Record:
         version = self.version + 1
         meta = obj["metadata"]
         meta["resourceVersion"] = str(version)
         labels, fields = meta.get("labels") or _NONE, shelf.fields_of(obj) or _NONE
         if previous is not None:
+            if only_status:
+                same = {name: text for name, text in previous.fields.items() if not name.startswith("status.")}
+                fields = {**fields, **same}
             # History holds several versions of most objects. They share what stays the same.
             key = previous.key
             labels = previous.labels if labels == previous.labels else labels
