@@ -150,6 +150,11 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         heappush(self._scheduled, timer)
         return timer  # type: ignore[return-value]  # it takes the place of one
 
+    def call_later(
+        self, delay: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        return self.call_at(self._now + delay, callback, *args, context=context)
+
     def call_soon(
         self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.Handle:
@@ -292,7 +297,7 @@ class VirtualClock:
         """Called some sixty times for each pod, so that a call in between would show."""
 
     def now(self) -> float:
-        return self._start + self._loop.time()
+        return self._start + self._loop._now
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)

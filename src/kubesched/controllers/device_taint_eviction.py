@@ -88,7 +88,7 @@ class DeviceTaintEvictionController(Controller):
         self._by_device: Index[_Claim] = self._claims.index(lambda claim: list(map(_id, claim.results)))
         self._users: Index[Pod] = context.pods.index(_claims_of)
         self._claims.watch(self._on_claim)
-        context.pods.watch(self._on_pod)
+        context.pods.watch(self._on_pod, status=False)
         Cache(store.shelf(SLICES), _Slice).watch(self._on_slice)
         self._rules.watch(self._on_rule)
 

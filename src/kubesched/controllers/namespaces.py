@@ -182,7 +182,7 @@ class PodCollector(Controller):
         self._context = context
         self._missing: dict[str, float] = {}
         context.nodes.watch(lambda old, new: self.enqueue(old.metadata.name) if new is None and old else None)
-        context.pods.watch(lambda old, new: self._note(new or old))
+        context.pods.watch(lambda old, new: self._note(new or old), status=False)
 
     def _note(self, pod: Pod | None) -> None:
         if pod is not None and pod.spec.node_name and self._context.nodes.get(pod.spec.node_name) is None:

@@ -77,7 +77,7 @@ class EphemeralController(Controller):
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context.loop)
         self._context = context
-        context.pods.watch(self._on_pod)
+        context.pods.watch(self._on_pod, status=False)
 
     def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
         if new is not None and old is None and any(volume.ephemeral is not None for volume in new.spec.volumes):

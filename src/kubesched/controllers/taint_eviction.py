@@ -26,7 +26,7 @@ class TaintEvictionController(Controller):
         self._since: dict[tuple[str, str, str], float] = {}
         """When a taint without a timestamp was first seen on a node."""
         context.nodes.watch(self._on_node)
-        context.pods.watch(self._on_pod)
+        context.pods.watch(self._on_pod, status=False)
 
     def _on_node(self, old: Node | None, new: Node | None) -> None:
         if new is not None and _evicting(new) != (_evicting(old) if old is not None else ()):

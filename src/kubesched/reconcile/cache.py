@@ -106,6 +106,7 @@ class Cache(Generic[V]):
         self._view = view
         self._status_view = _only_status(view)
         self._handlers: list[Handler[V]] = []
+        self._not_of_status: list[Handler[V]] = []
         self._indexes: list[Index[V]] = []
         found = ((key, self._decode(shelf.records[key])) for key in shelf.sorted_keys())
         self.objects: dict[str, V] = {key: obj for key, obj in found if obj is not None}
@@ -123,9 +124,12 @@ class Cache(Generic[V]):
             index.change(key, obj)
         self._indexes.append(index)
 
-    def watch(self, handler: Handler[V]) -> None:
-        """Call a handler for every existing object, then for every change."""
-        self._handlers.append(handler)
+    def watch(self, handler: Handler[V], *, status: bool = True) -> None:
+        """Call a handler for every existing object, then for every change.
+
+        With `status` false, it is not called for changes of which it is known that only the status has changed.
+        """
+        (self._handlers if status else self._not_of_status).append(handler)
         for obj in list(self.objects.values()):
             handler(None, obj)
 
@@ -158,3 +162,6 @@ class Cache(Generic[V]):
             index.change(key, new)
         for handler in self._handlers:
             handler(old, new)
+        if not event.only_status:
+            for handler in self._not_of_status:
+                handler(old, new)

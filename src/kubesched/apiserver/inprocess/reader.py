@@ -82,14 +82,16 @@ class StoreReader(ABC):
 
     def _selected(self, kind: type[api.Object], event: StoreEvent) -> WatchEvent | None:
         """An event as a watch with the kind's selector reports it."""
-        record = event.record
-        before = event.previous is not None and _is_selected(kind, event.previous)
+        record, previous = event.record, event.previous
+        before = previous is not None and _is_selected(kind, previous)
         after = event.change is not ChangeType.DELETED and _is_selected(kind, record)
-        if not before and not after:
+        if after:
+            change, shown = WatchType.MODIFIED if before else WatchType.ADDED, record
+        elif before and previous is not None:
+            # An object that leaves the selection is shown as it was in it: a pod that ended still held its place.
+            change, shown = WatchType.DELETED, previous
+        else:
             return None
-        change = WatchType.DELETED if not after else WatchType.MODIFIED if before else WatchType.ADDED
-        # An object that leaves the selection is shown as it was in it: a pod that ended still held its place.
-        shown = event.previous if change is WatchType.DELETED and event.previous is not None else record
         found = self._decode(kind, shown)
         if isinstance(found, Malformed):
             return WatchEvent(change, None, str(record.version), found)

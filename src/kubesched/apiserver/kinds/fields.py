@@ -74,7 +74,8 @@ def fields_reader(paths: FieldPaths) -> Callable[[JSON], dict[str, str]]:
             for part in parents:
                 section = section.get(part) if isinstance(section, dict) else None
             if not isinstance(section, dict):
-                section = {}
+                values.update({name: absent for name, _, absent in wanted if absent})
+                continue
             get = section.get
             for name, last, absent in wanted:
                 value = get(last)
