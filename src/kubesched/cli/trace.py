@@ -12,8 +12,9 @@ from kubesched.traces.importing import Window, import_trace
 from kubesched.traces.kinds import KINDS
 from kubesched.traces.model import Source, TraceError, TraceOptions
 
-LONG = 30 * 86_400
-"""Seconds from which on a trace takes minutes to simulate, however few pods it has."""
+WEEK = 7 * 86_400
+LONG = 4 * WEEK
+"""Seconds of a trace from which on pods that stay pending take long: they are tried again every five minutes."""
 
 
 @click.group()
@@ -76,7 +77,8 @@ def import_command(
     pods = f"{made.head.pods:,} pods on {made.nodes:,} nodes"
     click.echo(f"{made.head.trace}: {pods}, {Duration.of(seconds)}{played}.")
     if seconds / speed > LONG:
-        click.echo("Each week of it takes some twenty seconds to simulate, besides the pods; see --speed.", err=True)
+        weeks = f"{seconds / speed / WEEK:.0f} weeks"
+        click.echo(f"In {weeks}, pods that stay pending are tried often, which takes time; see --speed.", err=True)
     for reason, number in made.skipped.items():
         click.echo(f"Skipped {number:,}: {reason}.", err=True)
     click.echo(f"kubesched simulate {output}")
