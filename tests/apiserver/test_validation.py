@@ -242,3 +242,46 @@ async def test_success_policies_of_jobs(client: LocalClient, mode: str, rule: JS
     spec = {"template": template, "completions": 4, "completionMode": mode, "successPolicy": {"rules": [rule]}}
     body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": spec}
     assert why in (await refusal(client.create("/apis/batch/v1/namespaces/default/jobs", body))).message
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "says"),
+    [
+        (
+            "/apis/scheduling.k8s.io/v1alpha2/namespaces/default/podgroups",
+            {"metadata": {"name": "x"}},
+            'PodGroup.scheduling.k8s.io "x" is invalid: spec.schedulingPolicy: Invalid value: "": must specify one of:'
+            " `basic`, `gang`",
+        ),
+        (
+            "/api/v1/namespaces",
+            {"metadata": {"name": "a.b"}},
+            'Namespace "a.b" is invalid: metadata.name: Invalid value: "a.b": must not contain dots',
+        ),
+        (
+            "/apis/apps/v1/namespaces/default/deployments",
+            {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}},
+            'Pod in version "v1" cannot be handled as a Deployment: converting (v1.Pod) to (apps.Deployment): unknown'
+            " conversion",
+        ),
+        (
+            "/apis/apps/v1/namespaces/default/deployments",
+            {"apiVersion": "apps/v1", "kind": "Thing", "metadata": {"name": "x"}},
+            'Thing in version "v1" cannot be handled as a Deployment: no kind "Thing" is registered for version'
+            ' "apps/v1" in scheme "pkg/runtime/scheme.go:111"',
+        ),
+    ],
+)
+async def test_what_upstream_says_of_incomplete_and_misplaced_objects(
+    client: LocalClient, path: str, body: JSON, says: str
+) -> None:
+    """An object without its spec, with a name that is no label, or of another kind than the path's."""
+    assert (await refusal(client.create(path, body))).message == says
+
+
+async def test_finalizers_of_leases_need_no_domain(client: LocalClient) -> None:
+    """Upstream checks that finalizers are qualified for most kinds, but not for all."""
+    body = {"metadata": {"name": "x", "finalizers": ["plain"]}}
+    await client.create("/apis/coordination.k8s.io/v1/namespaces/default/leases", body)
+    error = await refusal(client.create("/apis/apps/v1/namespaces/default/controllerrevisions", body))
+    assert "name is neither a standard finalizer name nor is it fully qualified" in error.message

@@ -233,7 +233,7 @@ class Admission:
 
     def _pod_group(self, group: JSON) -> None:
         """A group has a priority of its own, which counts when it preempts or is preempted as a whole."""
-        spec = group["spec"]
+        spec = group["spec"] = group.get("spec") or {}
         found = self._priority_class(group, spec.get("priorityClassName") or "", _POD_GROUPS)
         if found is not None:
             spec["priorityClassName"] = found["metadata"]["name"]

@@ -133,14 +133,15 @@ def check_kind(obj: JSON, group_version: str, kind: str) -> None:
     if why := unknown_kind(obj, group_version, kind):
         version = sent_version.rpartition("/")[2]
         raise bad_request(f'{sent_kind} in version "{version}" cannot be handled as a {kind}: {why}')
+    if sent_kind != kind:
+        version = sent_version.rpartition("/")[2]
+        raise bad_request(
+            f'{sent_kind} in version "{version}" cannot be handled as a {kind}:'
+            f" converting ({version}.{sent_kind}) to ({_internal_group(group_version)}.{kind}): unknown conversion"
+        )
     if sent_version != group_version:
         raise bad_request(
             f"the API version in the data ({sent_version}) does not match the expected API version ({group_version})"
-        )
-    if sent_kind != kind:
-        raise bad_request(
-            f'{sent_kind} in version "{sent_version}" cannot be handled as a {kind}:'
-            f" converting (v1.{sent_kind}) to ({_internal_group(group_version)}.{kind}): unknown conversion"
         )
     obj["apiVersion"], obj["kind"] = group_version, kind
     meta = obj.setdefault("metadata", {})

@@ -32,15 +32,12 @@ ENVIRONMENT_RULE = "a valid environment variable name must consist only of print
 _MAX_LABEL, _MAX_SUBDOMAIN, _MAX_PORT_NAME = 63, 253, 15
 
 
-NO_DOTS = "must not contain dots"
-
-
 def label_errors(name: str) -> Iterator[str]:
     """The problems of a DNS label, such as the name of a container or namespace."""
     if len(name) > _MAX_LABEL:
         yield f"must be no more than {_MAX_LABEL} characters"
     if not _LABEL.fullmatch(name):
-        yield _LABEL_RULE
+        yield "must not contain dots" if _SUBDOMAIN.fullmatch(name) else _LABEL_RULE
 
 
 def subdomain_errors(name: str) -> Iterator[str]:

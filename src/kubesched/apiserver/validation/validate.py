@@ -18,18 +18,23 @@ from kubesched.apiserver.validation import pod as validation_pod
 from kubesched.apiserver.validation import pod_groups as validation_pod_groups
 from kubesched.apiserver.validation import policies as validation_policies
 from kubesched.apiserver.validation import workloads as validation_workloads
-from kubesched.apiserver.validation.naming import NO_DOTS, label_errors, path_segment_errors, subdomain_errors
+from kubesched.apiserver.validation.naming import label_errors, path_segment_errors, subdomain_errors
 from kubesched.apiserver.validation.problems import Problems
 from kubesched.apiserver.wire.status import Cause
 from kubesched.base.types import JSON
 
-_LABEL_NAMES = ("/namespaces", "/services")
+_LABEL_NAMES = ("/namespaces", "/services", "apps/statefulsets")
 """Kinds whose names become part of host names."""
-_WITHOUT_DOTS = ("/namespaces", "apps/statefulsets")
 _MAX_CRON_JOB = 52
 _STANDARD_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
-_ANY_FINALIZER = ("apiextensions.k8s.io", "apiregistration.k8s.io")
-"""Groups of other servers than the one for the rest of the kinds."""
+_ANY_FINALIZER = (
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "apiregistration.k8s.io",
+    "coordination.k8s.io",
+    "policy",
+)
+"""Groups in which upstream does not check that finalizers are qualified."""
 _MAX_ANNOTATIONS = 256 << 10
 
 
@@ -79,8 +84,7 @@ def _check_name(resource: ApiResource, meta: JSON, problems: Problems) -> None:
     prefix = meta.get("generateName") or ""
     for error in errors(prefix.rstrip("-.") + "a") if prefix else ():
         problems.invalid("metadata.generateName", prefix, error)
-    dotted = "." in name and resource.storage in _WITHOUT_DOTS
-    for error in (NO_DOTS,) if dotted else errors(name):
+    for error in errors(name):
         problems.invalid("metadata.name", name, error)
     if resource.storage == "batch/cronjobs" and len(name) > _MAX_CRON_JOB:
         problems.invalid("metadata.name", name, f"must be no more than {_MAX_CRON_JOB} characters")
@@ -111,7 +115,7 @@ def _check_metadata(meta: JSON, problems: Problems) -> None:
 
 def _check_finalizer_names(resource: ApiResource, meta: JSON, problems: Problems) -> None:
     """Finalizers of built-in kinds must be standard ones or fully qualified."""
-    if resource.custom or resource.group in _ANY_FINALIZER:
+    if resource.custom or resource.group in _ANY_FINALIZER or resource.storage == "/events":
         return
     for index, finalizer in enumerate(meta.get("finalizers") or []):
         if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
