@@ -12,6 +12,15 @@ from click.testing import CliRunner
 
 from kubesched.cli.main import main
 
+CLUSTER = """
+{apiVersion: v1, kind: Node, metadata: {name: n1}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: old, namespace: default, uid: u, resourceVersion: "1"}
+spec: {nodeName: n1, containers: [{name: m, image: x}]}
+"""
+
 
 def deployment(replicas: int) -> dict[str, Any]:
     """A Deployment as it was applied."""
@@ -23,7 +32,7 @@ def deployment(replicas: int) -> dict[str, Any]:
 
 
 def test_controllers_make_the_pods_of_a_trace_without_pods(tmp_path: Path) -> None:
-    """Applied, scaled down and watched until the end; nodes come from another file."""
+    """Applied, scaled down and watched until the end; nodes come from another file, which may have pods."""
     events = [
         {"ts": 100, "applied_objs": [], "deleted_objs": []},
         {"ts": 160, "applied_objs": [deployment(3)], "deleted_objs": []},
@@ -32,13 +41,13 @@ def test_controllers_make_the_pods_of_a_trace_without_pods(tmp_path: Path) -> No
     ]
     trace = {"version": 2, "config": {}, "events": events, "index": {}, "pod_lifecycles": {}}
     (tmp_path / "t.sktrace").write_bytes(msgspec.msgpack.encode(trace))
-    (tmp_path / "n.yaml").write_text("{apiVersion: v1, kind: Node, metadata: {name: n1}}")
+    (tmp_path / "n.yaml").write_text(CLUSTER)
     arguments = ["simulate", "--from", str(tmp_path / "t.sktrace"), "--from", str(tmp_path / "n.yaml"), "-o", "json"]
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 0, result.output
     report = json.loads(result.stdout)
     created = [each["time"] for each in report["timeline"] if each["what"] == "created" and each["kind"] == "Pod"]
-    assert [round(each) for each in created] == [60, 60, 60]
+    assert [round(each) for each in created] == [0, 60, 60, 60]
     deleted = [each["time"] for each in report["timeline"] if each["what"] == "deleted" and each["kind"] == "Pod"]
     assert [120 <= each < 125 for each in deleted] == [True, True]
     assert report["virtualSeconds"] == 180

@@ -119,6 +119,8 @@ class Contents:
     """When the recording began, in seconds since 1970."""
     seconds: float = 0.0
     """How long the recording is."""
+    workloads_only: bool = False
+    """Whether the changes have workloads without their pods, whatever pods the objects at the start have."""
 
     @property
     def is_recording(self) -> bool:
@@ -128,6 +130,8 @@ class Contents:
     @property
     def has_pods(self) -> bool:
         """Whether pods were recorded. If not, controllers have to make them."""
+        if self.workloads_only:
+            return False
         return any(each.kind == "Pod" for each in self.items) or any(each.item.kind == "Pod" for each in self.changes)
 
     def at(self, seconds: float = float("inf")) -> list[Item]:
@@ -154,6 +158,7 @@ class Contents:
         self.config = other.config if self.config is None else self.config
         self.started = other.started if self.started is None else self.started
         self.seconds = max(self.seconds, other.seconds)
+        self.workloads_only = self.workloads_only or other.workloads_only
 
 
 def of_objects(objects: Iterable[Mapping[str, Any]]) -> Contents:

@@ -138,6 +138,7 @@ def simkube(data: bytes) -> Contents:
             gone = Item(str(obj.get("apiVersion")), str(obj.get("kind")), obj)
             found.changes.append(ObjectChange(seconds, Event.DELETE, gone))
     found.started = start or None
+    found.workloads_only = not found.has_pods
     return found
 
 
