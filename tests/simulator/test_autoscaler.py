@@ -53,6 +53,7 @@ def test_a_burst_of_jobs_comes_and_goes() -> None:
     assert len(joined) == 4
     assert 0.2 < found["cost"] < 0.5
     assert found["node_hours"] < 3.0
+    assert found["nodes_used"] == 4  # three of them are gone at the end
 
 
 def test_maximum_and_minimum(tmp_path: Path) -> None:

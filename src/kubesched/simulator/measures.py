@@ -40,7 +40,7 @@ def measure(report: Report, cluster: SimulatedCluster) -> dict[str, float]:
         "bind_mean": round(fmean(waits), 6) if waits else 0.0,
         "bind_p99": percentile(waits, 0.99),
         "evictions": float(timeline.evictions),
-        "nodes_used": float(sum(each.pods_load.peak > 0 for each in usage)),
+        "nodes_used": float(len(_used(report, nodes.nodes))),
         "cpu": _share([(each.cpu_load.mean(each.began, end), each.milli_cpu) for each in usage]),
         "memory": _share([(each.memory_load.mean(each.began, end), each.memory) for each in usage]),
         "fragmentation": fragmentation(usage),
@@ -48,6 +48,12 @@ def measure(report: Report, cluster: SimulatedCluster) -> dict[str, float]:
         "node_hours": round(nodes.node_seconds(end) / 3600, 6),
         "cost": round(cluster.cost, 6),
     }
+
+
+def _used(report: Report, present: Mapping[str, NodeUsage]) -> set[str]:
+    """The nodes that had pods, also those that are gone."""
+    bound = {entry.text for entry in report.timeline if entry.kind == "Pod" and entry.what == "bound"}
+    return bound | {name for name, each in present.items() if each.pods_load.peak > 0}
 
 
 def bind_seconds(report: Report) -> list[float]:
