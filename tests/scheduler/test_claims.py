@@ -177,6 +177,22 @@ async def test_devices_stay_taken_after_a_lost_answer(clock: VirtualClock) -> No
         assert any("add allocation and reservation to claim default/c: no answer" in each for each in here.log.errors())
 
 
+@virtual_time
+async def test_a_claim_that_is_gone_gives_its_devices_back(clock: VirtualClock) -> None:
+    """A claim is deleted, and the watch does not show that it was deallocated first. Pods that wait for its devices are
+    tried again."""
+    async with world(clock) as here:
+        here.create(node("n1"), device_class(), gpus("n1", 1), claim("c", exactly()), claim("d", exactly()))
+        here.create(pod("p", resource_claims=["c"]))
+        await here.settle(5)
+        here.create(pod("q", resource_claims=["d"]))
+        await here.settle(5)
+        assert (here.node_of("p"), here.node_of("q")) == ("n1", "")
+        here.api.delete(claim_of(here, "c"))
+        await here.settle(30)
+        assert here.node_of("q") == "n1"
+
+
 def removes(call: ClientCall) -> bool:
     """Whether a call removes the last reservation of a claim."""
     return "reservedFor" in (call.args[2].get("status") or {}) and not call.args[2]["status"]["reservedFor"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import Final
 
+from msgspec.structs import replace
+
 from kubesched.api import objects as api
 from kubesched.base.log import ERROR
 from kubesched.engine.engine import on_node
@@ -293,6 +295,9 @@ class EventHandlers:
         if resource is None:
             return
         action = Action.ADD if old is None else Action.DELETE if new is None else Action.UPDATE
+        if new is None and isinstance(obj, api.ResourceClaim) and obj.status.allocation is not None:
+            # A gap in the watch hid that its devices were given back first. Upstream's pods wait for five minutes.
+            action, new = Action.UPDATE, replace(obj, status=replace(obj.status, allocation=None))
         if isinstance(obj, api.DeviceTaintRule):
             action = Action.UPDATE  # the slices whose devices it taints are updated
         event = ClusterEvent(resource, action)
