@@ -90,14 +90,17 @@ class Witness(Subscriber):
     def waits_as_upstream(self, queued: QueuedPodInfo, node: api.Node) -> bool:
         """Whether only the anti-affinity of others kept a pod away, until a node came or moved to another zone.
 
-        Upstream's InterPodAffinity asks only whether such a node can satisfy the affinity terms of the pod itself. If
-        not, the pod waits for the five-minute retry.
+        It may be this node, or another one that took the others with it. Upstream's InterPodAffinity asks only whether
+        such a node can satisfy the affinity terms of the pod itself. If not, the pod waits for the five-minute retry.
         """
-        zone = self._known_at.get(queued.pod.uid, {}).get(node.uid)
-        if "InterPodAffinity" not in queued.rejectors or zone == node.labels.get(ZONE, ""):
+        if "InterPodAffinity" not in queued.rejectors:
             return False
+        known = self._known_at.get(queued.pod.uid, {})
         keys = {term.topology_key for term in required_terms(queued.pod)}
-        return not keys if zone is None else ZONE not in keys
+        if node.uid not in known:
+            return not keys
+        nodes = self.replica.seen(api.Node)
+        return ZONE not in keys and any(known.get(each.uid) not in (None, each.labels.get(ZONE, "")) for each in nodes)
 
     def view(self, *, leaving: bool = False) -> SeenCluster:
         """What the process has seen, and what it has placed itself, `leaving` pods only if asked."""
