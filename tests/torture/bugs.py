@@ -318,8 +318,8 @@ BUGS = (
     Bug(
         "pods that have ended keep their places",
         "apiserver/inprocess/reader.py",
-        "        if not before and not after:\n",
-        "        if not after and event.change is not ChangeType.DELETED:\n",
+        "        elif before and previous is not None:\n",
+        "        elif before and previous is not None and event.change is ChangeType.DELETED:\n",
     ),
     Bug(
         "labels of a changed node stay",
