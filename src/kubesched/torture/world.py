@@ -34,7 +34,7 @@ from kubesched.torture.invariants import DeviceWatcher, ProcessCheck, StoreWatch
 from kubesched.torture.moods import KNOCK, LIAR, MOODY, Mood, MoodyExtender, lying_plugin, moody_plugin
 from kubesched.torture.network import Met, Server
 from kubesched.torture.plan import Plan
-from kubesched.torture.processes import ProcessClock, ProcessLoop, ProcessState, SimulatedProcess
+from kubesched.torture.processes import PROCESS, ProcessClock, ProcessLoop, ProcessState, SimulatedProcess
 from kubesched.torture.replica import ELECTION, Replica, Surroundings
 from kubesched.torture.room import ProcessRoom
 from kubesched.torture.workload import CSI_NODES, DRIVER, HELD
@@ -155,7 +155,8 @@ class World:
         current = self.get(PODS, pod.key)
         if current is None or current["metadata"]["uid"] != pod.uid:
             return False
-        return self.bind(pod.key, node)
+        # The API server and the kubelets go on when the process that asked is killed.
+        return self.outside.copy().run(self.bind, pod.key, node)
 
     def _witness(self, replica: Replica) -> Witness:
         witness = self._current[replica.name] = Witness(replica, self.report, self._has_bound)
@@ -317,6 +318,8 @@ class World:
             self.report("devices", f"{key} is bound to {node}; its claim {name} has devices of {pools or 'nobody'}")
 
     def _written(self, event: StoreEvent) -> None:
+        if (process := PROCESS.get()) is not None:
+            self.report("the simulation", f"{event.record.key} is written in the context of {process.name}")
         self.last_write = self.now
         self.digest = crc32(event.record.data, self.digest)
 
