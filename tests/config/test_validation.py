@@ -7,13 +7,14 @@ from tests.config.support import POINTS, load_args, load_plugins, load_v1, names
 from kubesched.config.load import default, load
 from kubesched.config.plugins import expand
 from kubesched.config.types import KubeSchedulerConfiguration, Plugin, Plugins, PluginSet
-from kubesched.config.validation import REMOVED, validate, validate_plugins, validate_profiles
+from kubesched.config.validation import REMOVED, validate, validate_names, validate_profiles
 
 
 def test_the_default_is_valid() -> None:
     """The default configuration is valid."""
     assert validate(default()) == []
-    assert validate_plugins(default(), POINTS) == []
+    assert [*validate_names(default().profiles, POINTS, POINTS)] == []
+    assert [*validate_profiles(default().profiles, POINTS)] == []
 
 
 @pytest.mark.parametrize(
@@ -263,10 +264,10 @@ def test_a_weight_of_zero_counts_as_one() -> None:
 
 def test_a_profile_built_by_hand_is_checked_too() -> None:
     """Without loading, names and completed profiles are checked on the configuration itself."""
-    config = default()
     plugins = Plugins(filter=PluginSet(enabled=(Plugin(name="Nope"),)))
-    config = replace(config, profiles=(replace(config.profiles[0], plugins=plugins),))
-    assert [problem.path for problem in validate_plugins(config, POINTS)] == [
+    profiles = (replace(default().profiles[0], plugins=plugins),)
+    found = [*validate_names(profiles, POINTS, POINTS), *validate_profiles(profiles, POINTS)]
+    assert [problem.path for problem in found] == [
         "profiles[0].plugins.filter.enabled[0].name",
         "profiles[0].plugins.queueSort",
         "profiles[0].plugins.bind",

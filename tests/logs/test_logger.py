@@ -192,8 +192,7 @@ def test_vmodule_goes_by_our_own_files_too() -> None:
     log = log_to(stream, 0, "test_logger=5")
     log(5, "About to try and schedule pod", pod=POD)
     log(5, "in words of our own")
-    log.set_vmodule(VModule("other=5"))
-    log(5, "in words of our own")
+    log_to(stream, 0, "other=5")(5, "in words of our own")
     assert len(said(stream)) == 2
 
 

@@ -42,7 +42,7 @@ class Type:
 BOOL, INT, UINT, DOUBLE = Type("bool"), Type("int"), Type("uint"), Type("double")
 STRING, BYTES, NULL = Type("string"), Type("bytes"), Type("null")
 TIMESTAMP, DURATION = Type("google.protobuf.Timestamp"), Type("google.protobuf.Duration")
-DYN, ANY, ERROR, TYPE = Type("dyn"), Type("any"), Type("*error*"), Type("type")
+DYN, ANY, ERROR = Type("dyn"), Type("any"), Type("*error*")
 
 _DECLARED = {"null": "null_type", "any": "google.protobuf.Any"}
 _SHORT = {

@@ -99,7 +99,7 @@ class Informer(Generic[O]):
         self.missing: ApiError | None = None
         """The error of the server while it does not let us read this kind."""
         self._client = client
-        self._handlers = list(handlers)
+        self._handlers = handlers
         self._clock: Clock = clock or SystemClock()
         self._backoff = Backoff(self._clock, chance or random.Random())
         self._settled = asyncio.Event()
@@ -117,12 +117,6 @@ class Informer(Generic[O]):
     def resource_version(self) -> str:
         """The version of the cache; empty before the first list."""
         return self._version or ""
-
-    def add_handler(self, handler: Handler[O]) -> None:
-        """Add a handler, and report everything in the cache to it."""
-        self._handlers.append(handler)
-        for obj in tuple(self.store.values()):
-            self._notify(handler.on_add, obj, True)
 
     async def wait_until_settled(self) -> bool:
         """Wait until the kind is synced (returns True) or known to be missing (returns False)."""

@@ -45,11 +45,6 @@ _MAX_TOTAL_SCORE = 2**63 - 1
 _MAX_SCORE = 100
 
 
-def validate_plugins(config: KubeSchedulerConfiguration, points: Mapping[str, frozenset[str]]) -> list[Problem]:
-    """Every problem with plugins that would prevent building the profiles of a completed configuration."""
-    return [*validate_names(config.profiles, points.keys(), points), *validate_profiles(config.profiles, points)]
-
-
 def validate(config: KubeSchedulerConfiguration, features: Features = DEFAULT_FEATURES) -> list[Problem]:
     """Everything wrong with the values of a completed configuration, regardless of plugins."""
     return [

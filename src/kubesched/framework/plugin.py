@@ -37,7 +37,7 @@ already. Those results are ignored.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -191,6 +191,3 @@ def default_normalize(scores: Ints, *, reverse: bool = False) -> Ints:
         return np.full_like(scores, MAX_NODE_SCORE) if reverse else scores
     scaled: Ints = scores * MAX_NODE_SCORE // highest
     return MAX_NODE_SCORE - scaled if reverse else scaled
-
-
-NodeNames = Collection[str]

@@ -76,11 +76,6 @@ class Logger:
         self._level = level
         self.verbosity = max(level, self._vmodule.highest)
 
-    def set_vmodule(self, vmodule: VModule) -> None:
-        """Change the verbosity of single files."""
-        self._vmodule = vmodule
-        self.set_verbosity(self._level)
-
     def flush(self) -> None:
         """Write buffered lines."""
         self._info.flush()

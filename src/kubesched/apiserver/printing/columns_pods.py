@@ -43,7 +43,6 @@ class _PodSummary:
         self._ready = 0
         self._restarts = 0
         self._restarted_at = 0.0
-        self._sidecar_restarts = 0
         self.state = self._state()
 
     @property

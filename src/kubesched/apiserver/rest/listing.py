@@ -56,9 +56,6 @@ class Selection:
             return False
         return self.labels.matches(record.labels) and (not self.fields or fields_match(self.fields, record.fields))
 
-    def _matches_names(self, record: Record) -> bool:
-        return fields_match(self.name_requirements, {NAME: record.name, NAMESPACE: record.namespace})
-
 
 def selection_of(request: ApiRequest, resource: ApiResource, namespace: str) -> Selection:
     """The selection in a request's path and query."""
