@@ -25,7 +25,7 @@ help:
 	@echo 'make image-check  build the image with buildah and look inside; the base is made of a Python of this machine'
 	@echo 'make lint    ruff, mypy strict, import-linter'
 	@echo 'make lock    choose the newest versions of all dependencies for deploy/requirements.txt, with hashes'
-	@echo 'make audit   known weaknesses of those versions, an SBOM, and two wheels that must be equal; needs the network'
+	@echo 'make audit   known vulnerabilities of those versions, an SBOM, and two wheels that must be equal; needs the network'
 	@echo 'make bench   measure decisions, and pods through the whole loop, per second'
 	@echo 'make bench-check  compare the instructions per pod with the committed ones; UPDATE=--update accepts the new ones'
 	@echo 'make bench-peer   measure beside the real kube-scheduler and a null binder; SIZE=quick, full or long, ROUNDS=1, MINUTES=14'

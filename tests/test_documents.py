@@ -70,3 +70,12 @@ def test_the_readme_shows_python_in_eight_lines() -> None:
     section = (ROOT / "README.md").read_text("utf-8").partition("## Use it from Python")[2].partition("\n## ")[0]
     (block,) = re.findall(r"^```python\n(.*?)^```", section, re.DOTALL | re.MULTILINE)
     assert len([line for line in block.splitlines() if line]) <= 8
+
+
+def test_the_readme_says_what_its_table_says() -> None:
+    """The ranges of speed and CPU time at the top are those of the measured rows below."""
+    text = (ROOT / "README.md").read_text("utf-8")
+    rows = re.findall(r"^\|[^|]+\|[^|]+\| ([\d.]+) \| [\d.]+ \| (\d+) % \|$", text, re.MULTILINE)
+    speeds, times = [float(speed) for speed, _ in rows], [int(percent) for _, percent in rows]
+    assert f"{min(speeds)} to {max(speeds)} times the pods per second" in text
+    assert f"with {min(times)} to {max(times)} % of its CPU time" in text
