@@ -34,6 +34,13 @@ def invoke(*args: object) -> Result:
     return CliRunner().invoke(main, [str(each) for each in args])
 
 
+def test_the_help_keeps_its_lines() -> None:
+    """Examples and metrics stand in lines of their own, as they are written."""
+    lines = invoke("sweep", "--help").output.splitlines()
+    assert any(line.startswith("  kubesched sweep scenarios/ --seeds 1-5") for line in lines)
+    assert "  pending        pods without a node at the end" in lines
+
+
 def test_scenarios_by_configurations_by_seeds(scenario: Path, packed: Path, tmp_path: Path) -> None:
     """Every combination runs once; arrivals differ by seed alone; the packed configuration uses fewer nodes."""
     spread = tmp_path / "spread.yaml"

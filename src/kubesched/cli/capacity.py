@@ -43,8 +43,8 @@ def command(
     kubesched capacity -f web.yaml -f db.yaml --sequence
     kubesched capacity -f batch.yaml --preempt -o json | jq .total
 
-    With --nodes the question is the other one: which nodes are needed for all these pods to fit, at the lowest price.
-    A solver (pip install kubesched[solver]) finds the mix, and the pods are scheduled on it to be sure.
+    --nodes asks the opposite: which nodes have to be added so that all these pods fit, at the lowest price? A solver
+    (pip install 'kubesched[solver]') finds the mix, and the pods are scheduled on it to be sure.
 
     \b
     nodeTypes:

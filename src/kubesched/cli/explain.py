@@ -6,17 +6,23 @@ import math
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
-from pathlib import Path
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any
 
 import click
 import msgspec
 from rich.console import Console
 
-from kubesched.api import objects as api
+from kubesched.cli.explain_source import (
+    Flags,
+    current_configuration,
+    edit_pods,
+    kept_attempts,
+    read_cluster,
+    read_queue,
+)
 from kubesched.cli.options import (
     CONTEXT,
     KUBECONFIG,
@@ -29,7 +35,6 @@ from kubesched.cli.options import (
     with_options,
 )
 from kubesched.cli.output import as_html, as_json, as_markdown, as_yaml, show
-from kubesched.client.endpoints import endpoint_of
 from kubesched.client.kubeconfig import KubeconfigError
 from kubesched.client.protocol import ApiError
 from kubesched.config.errors import ConfigError
@@ -37,14 +42,9 @@ from kubesched.explain.document import Block, Text, fit_document, node_document,
 from kubesched.explain.explainer import Explainer
 from kubesched.explain.places import fit_report, node_report
 from kubesched.explain.report import PodReport, as_data
-from kubesched.explain.standing import PENDING_STATES, Queued, State
+from kubesched.explain.standing import PENDING_STATES, State
 from kubesched.framework.errors import PluginStartError
-from kubesched.framework.loading import load_all
-from kubesched.framework.registry import PluginSource
-from kubesched.history.reader import HistoryError, LoggedAttempt, is_decision_file
-from kubesched.library.cluster import Cluster
-from kubesched.library.configuration import adapted, unknown_plugins
-from kubesched.library.live import fetch_attempts, fetch_configuration, fetch_queue, fetch_tries, known_scheduler
+from kubesched.history.reader import HistoryError
 from kubesched.library.manifests import read_pod
 from kubesched.library.recorded import attempts, recorded_pending, recorded_pod, report_of
 
@@ -55,55 +55,6 @@ EXPECTED = (HistoryError, KubeconfigError, ApiError, ConfigError, PluginStartErr
 SEARCH_SECONDS = 1.0
 """How long an overview looks for fixes."""
 OUTPUTS = ("table", "wide", "json", "yaml", "html", "markdown")
-NOT_FOUND = 404
-F = TypeVar("F", bound=Callable[..., Any])
-T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Flags:
-    """The options that all forms of the command have."""
-
-    source: tuple[Path, ...] = ()
-    kubeconfig: Path | None = None
-    context: str | None = None
-    namespace: str | None = None
-    scheduler: str | None = None
-    scheduler_ca: Path | None = None
-    config: Path | None = None
-    plugin: tuple[str, ...] = ()
-    plugin_dir: tuple[str, ...] = ()
-    what_if: tuple[str, ...] = ()
-    output: str | None = None
-    watch: bool = False
-    interval: float | None = None
-
-    @property
-    def decisions(self) -> list[Path]:
-        """Files with recorded decisions."""
-        return [each for each in self.source if is_decision_file(each)]
-
-    @property
-    def manifests(self) -> list[Path]:
-        """Files and folders with objects."""
-        return [each for each in self.source if not is_decision_file(each)]
-
-    @property
-    def only_recorded(self) -> bool:
-        """Whether there are recorded decisions and no cluster."""
-        given = self.manifests or self.kubeconfig or self.context
-        return bool(self.decisions) and not given
-
-    @property
-    def is_reconfigured(self) -> bool:
-        """Whether decisions are made with another configuration than the one in force."""
-        return bool(self.config or self.plugin or self.plugin_dir)
-
-    def over(self, outer: Flags | None) -> Flags:
-        """These options, and those of the outer command where these are not given."""
-        if outer is None:
-            return self
-        return Flags(**{each.name: getattr(self, each.name) or getattr(outer, each.name) for each in fields(self)})
 
 
 _OPTIONS = (
@@ -116,8 +67,8 @@ _OPTIONS = (
     scheduler_option("The secure port of a kubesched scheduler, whose queue is asked with your credentials."),
     SCHEDULER_CA,
     config_option(
-        "Decide with this KubeSchedulerConfiguration; shown beside the one in force: that of the scheduler if it "
-        "is asked, else the default one."
+        "Decide with this KubeSchedulerConfiguration, and show the decision of the current one too: the "
+        "scheduler's if it can be asked, else the default."
     ),
     PLUGIN,
     PLUGIN_DIR,
@@ -125,7 +76,7 @@ _OPTIONS = (
         "--what-if",
         multiple=True,
         metavar="CHANGE",
-        help="Suppose this first, as 'drain N' or 'pod.cpu=3'. May be repeated.",
+        help="Suppose this change first, such as 'drain N' or 'pod.cpu=3'. May be repeated.",
     ),
     click.option("-o", "--output", type=click.Choice(OUTPUTS), help="What to print. Default: table."),
     click.option("-w", "--watch", is_flag=True, help="Read the cluster again and again, until interrupted."),
@@ -152,12 +103,12 @@ class Subjects(click.Group):
 def command(context: click.Context, /, **given: Any) -> None:
     """Explain why pods are pending, or why they are where they are, on any cluster.
 
-    The cluster is read with your kubeconfig, once, or from files. Nothing is installed or changed there, and read
-    rights suffice. Decisions are kube-scheduler's, so it does not matter which scheduler runs the cluster.
+    The cluster is read once with your kubeconfig, or from files. Nothing is installed or changed there, and read
+    permission is enough. Decisions are kube-scheduler's, so it does not matter which scheduler runs the cluster.
 
     \b
     kubesched explain                        all pending pods, grouped by cause
-    kubesched explain pod shop/web-1         node by node, every plugin that rejects it; pod may be left out
+    kubesched explain pod shop/web-1         node by node, every plugin that rejects it; "pod" may be left out
     kubesched explain pod web-1 --node n7    why (not) this node, and what it would score
     kubesched explain node n7                who is here and why, what still fits
     kubesched explain fit -f pod.yaml        where it would go, and how many more fit
@@ -168,7 +119,7 @@ def command(context: click.Context, /, **given: Any) -> None:
     'drain N'  'cordon N'  'uncordon N'  'untaint N KEY'  'add 3 like N'
     'delete pod X'  'delete node N'  'pod.cpu=3'
 
-    The exit code is 3 if a pod is pending, 0 if none is (after --what-if: would be), and 1 or 2 for errors.
+    The exit code is 3 if a pod is pending (with --what-if: would be), 0 if none is, and 1 or 2 for errors.
     """
     context.obj = Flags(**given)
     if context.invoked_subcommand is None:
@@ -276,7 +227,7 @@ def _pod(explainer: Explainer, options: Flags, name: str, node_name: str) -> Ans
     found = explainer.find(_key(options, name))
     report: PodReport = explainer.pod(found, node_name)
     if report.state is State.BOUND and not node_name and not (options.what_if or options.is_reconfigured):
-        kept = [*attempts(options.decisions, found.key), *_kept(options, found.key)]
+        kept = [*attempts(options.decisions, found.key), *kept_attempts(options, found.key)]
         report = next((report_of(each) for each in kept if each.node == found.node_name), report)
     blocks = list(pod_document(report, wide=options.output == "wide"))
     return Answer("PodExplanation", report, blocks, pending=_is_pending(report, options))
@@ -293,7 +244,7 @@ def _template(text: bytes) -> str:
     return read_pod(text).key
 
 
-# Reading the cluster
+# Asking
 
 
 def _answer(
@@ -345,16 +296,16 @@ def _asked(
         return _recorded(options, about), ()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        cluster, tries = _cluster(options)
+        cluster, tries = read_cluster(options)
         if added is not None:
             cluster.add(added)
         edits = cluster.suppose(*options.what_if)
         if edits:
-            _edit(cluster, edits, about)
-        explainer = cluster.explainer(now=time.time(), tries=tries, queue=_queue(options))
+            edit_pods(cluster, edits, about)
+        explainer = cluster.explainer(now=time.time(), tries=tries, queue=read_queue(options))
         if options.is_reconfigured:
-            in_force = _in_force(options)
-            explainer.beside(cluster.reconfigured(in_force).explainer(), "scheduler's" if in_force else "default")
+            current = current_configuration(options)
+            explainer.beside(cluster.reconfigured(current).explainer(), "scheduler's" if current else "default")
         answer = ask(explainer, options)
     notes = tuple(dict.fromkeys(str(each.message) for each in caught))
     if options.what_if:
@@ -373,74 +324,6 @@ def _recorded(options: Flags, about: str) -> Answer:
         return Answer("PodExplanation", report, list(pod_document(report, wide=wide)), pending=pending)
     found = recorded_pending(options.decisions, time.time())
     return Answer("PendingPods", found, list(overview_document(found, wide=wide)), pending=bool(found.pods))
-
-
-def _cluster(options: Flags) -> tuple[Cluster, dict[str, int]]:
-    """The cluster, and how often its pods have been tried, by UID, if events tell."""
-    plugins = load_all(options.plugin, options.plugin_dir)
-    config = options.config or _in_force(options, plugins)
-    if options.manifests:
-        return Cluster.load(*options.manifests, config=config, plugins=plugins), {}
-    path, context = options.kubeconfig, options.context
-    counts: dict[str, int] = {}
-    with Console(stderr=True).status("reading the cluster") as status:
-
-        def on_page(kind: type[api.Object], count: int) -> None:
-            counts[endpoint_of(kind).plural] = count
-            status.update("reading the cluster: " + ", ".join(f"{n:,} {each}" for each, n in counts.items() if n))
-
-        found = Cluster.from_kubeconfig(path, context=context, config=config, plugins=plugins, on_page=on_page)
-        return found, fetch_tries(path, context)
-
-
-def _queue(options: Flags) -> dict[str, Queued]:
-    """The scheduler's queue, where a kubesched runs the cluster."""
-    return _ask_scheduler(options, "the queue of the scheduler is not shown", fetch_queue, {})
-
-
-def _kept(options: Flags, key: str) -> list[LoggedAttempt]:
-    """The attempts of a pod that the scheduler keeps, likewise."""
-
-    def ask(path: Path | None, context: str | None, server: str, authority: str | None) -> list[LoggedAttempt]:
-        return fetch_attempts(path, context, server, authority, key)
-
-    return _ask_scheduler(options, "the scheduler's own decision is not shown", ask, [])
-
-
-def _ask_scheduler(options: Flags, without: str, ask: Callable[..., T], default: T) -> T:
-    """Ask a kubesched scheduler at its secure port. If it cannot be asked, the answer goes on without."""
-    if options.manifests:
-        return default
-    url = options.scheduler or known_scheduler(options.kubeconfig, options.context)
-    authority = None if options.scheduler_ca is None else str(options.scheduler_ca)
-    try:
-        return ask(options.kubeconfig, options.context, url, authority) if url else default
-    except (ApiError, OSError, msgspec.MsgspecError) as problem:
-        if not (isinstance(problem, ApiError) and problem.code == NOT_FOUND):
-            warnings.warn(f"{without}: {url}: {problem}", stacklevel=1)
-        return default
-
-
-def _in_force(options: Flags, plugins: Iterable[PluginSource] = ()) -> dict[str, Any] | None:
-    """The scheduler's own configuration, likewise, with `plugins` enabled. None is the default configuration."""
-    unknown: dict[str, Any] = {}
-    found = _ask_scheduler(options, "the default configuration is assumed", fetch_configuration, unknown)
-    if not found.get("profiles"):
-        return None
-    config, missing = adapted(found, plugins, enabled=True)
-    if missing and (plugins or not options.plugin):
-        warnings.warn(unknown_plugins(missing), stacklevel=1)
-    return config
-
-
-def _edit(cluster: Cluster, edits: list[Callable[[Any], Any]], about: str) -> None:
-    """Change the pod that is asked about; without one, all pending pods."""
-    chosen = [cluster.explainer().find(about)] if about else cluster.pending
-    for each in chosen:
-        changed = each
-        for edit in edits:
-            changed = edit(changed)
-        cluster.add(changed)
 
 
 # Printing

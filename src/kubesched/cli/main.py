@@ -23,7 +23,7 @@ COMMANDS = {
     "whatif": "Say what drains, failures and new nodes would do, and which nodes could go.",
     "trace": "Import public cluster traces as scenarios: openb, Alibaba, Azure, Helios, Philly, Borg.",
     "sweep": "Run scenarios with many configurations and seeds, on all cores or many machines.",
-    "tune": "Search weights and plugin arguments that do better, and show by how much.",
+    "tune": "Search for weights and plugin arguments that do better, and show by how much.",
     "learn": "Learn how a scheduler works, in seven runnable steps.",
     "conformance": "Replay recorded kube-scheduler decisions and report any difference.",
     "torture": "Run the scheduler in a deterministic simulation with faults, and check that nothing goes wrong.",

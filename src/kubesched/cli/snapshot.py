@@ -46,7 +46,7 @@ def command(output: Path, anonymise: bool, key: str, **given: Any) -> None:
     """Write a running cluster to one file: nodes, pods, workloads, volumes, devices, budgets and all else that
     scheduling reads.
 
-    The cluster is read with your kubeconfig, and rights to read suffice. The file is a List, as kubectl get -o json
+    The cluster is read with your kubeconfig, and read permission is enough. The file is a List, as kubectl get -o json
     prints it; with a name that ends in .gz it is compressed. Secrets and ConfigMaps are never read. Environment,
     commands and arguments of containers are never written. With --anonymise names are replaced too, and decisions about
     the cluster stay the same.
@@ -57,7 +57,8 @@ def command(output: Path, anonymise: bool, key: str, **given: Any) -> None:
     kubesched simulate cluster.json.gz
     kubesched up --from=cluster.json.gz
 
-    Selecting by namespace or labels leaves out pods that use their nodes: the rest has more room than it had.
+    Selecting by namespace or labels leaves out pods that use their nodes, so the remaining pods see more
+    room than there was.
     """
     source = source_of(given)
     with expected_errors():

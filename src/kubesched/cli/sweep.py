@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from inspect import cleandoc
 from pathlib import Path
 
 import click
@@ -158,4 +159,6 @@ def _tables(runs: Sweep) -> Iterator[Table]:
         yield table
 
 
-command.help = f"{command.help}\n\nMetrics:\n\n\b\n" + "\n".join(f"{name:<14} {METRICS[name]}" for name in METRICS)
+command.help = f"{cleandoc(command.help or '')}\n\nMetrics:\n\n\b\n" + "\n".join(
+    f"{name:<14} {METRICS[name]}" for name in METRICS
+)

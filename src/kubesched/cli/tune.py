@@ -55,12 +55,13 @@ def command(
     output: Path | None,
     form: str,
 ) -> None:
-    """Search weights of Score plugins and arguments of plugins that do better on a scenario.
+    """Search for weights of Score plugins and arguments of plugins that do better on a scenario.
 
-    Every configuration is tried with the same seeds. With several objectives the result is a table of those that none
-    beats in everything, and the one in the middle of them is taken. The gain is then measured with other seeds, in
-    pairs, and shown with its 95 % interval: if that has 0 in it, nothing was gained. A scenario in Python draws its
-    arrivals from client.random, so that they differ by seed. Needs Optuna: pip install 'kubesched[tune]'.
+    Every configuration is tried with the same seeds. With several objectives, the table shows the configurations that
+    no other beats in all of them, and the one closest to the best of each is taken. The gain is then measured with
+    other seeds, in pairs, and shown with its 95 % interval: if that includes 0, no gain has been shown. A scenario in
+    Python must draw its arrivals from client.random, so that they differ by seed. Needs Optuna: pip install
+    'kubesched[tune]'.
 
     \b
     kubesched tune day.py --weight NodeResourcesFit=0..10 --weight PodTopologySpread=0..10 \\

@@ -71,7 +71,7 @@ def command(
     """Show a cluster in a browser: nodes, queue, pending pods, decisions, timeline and configuration.
 
     The cluster is watched with your kubeconfig, or read from files. Nothing is installed or changed there, and read
-    rights suffice. Open the link that is printed: it has a token, and the page refuses requests without it.
+    permission is enough. Open the link that is printed: it has a token, and the page refuses requests without it.
 
     \b
     kubesched ui                                     the cluster of your kubeconfig

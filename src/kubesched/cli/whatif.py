@@ -39,7 +39,7 @@ def command(
     no_preemption: bool,
     **given: Any,
 ) -> None:
-    """Say what changes would do to a cluster: who moves where, who stays pending, which budgets hold.
+    """Say what changes would do to a cluster: which pods move where, which stay pending, which budgets hold.
 
     \b
     kubesched whatif 'drain node-7'

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kubesched.base.types import JSON
 from kubesched.client.connection import Connection
 from kubesched.config import dump
 from kubesched.framework.registry import PluginSource
@@ -79,17 +80,7 @@ async def _serving(
 ) -> AsyncIterator[UiServer]:
     model = ClusterModel()
     in_force = await link.configuration() if settings.config is None and link is not None else None
-    notes: list[str] = []
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        configuring = Configuring(settings.config, settings.plugins)
-        if in_force is not None:
-            configuring = configuring.following(in_force)
-        config = settings.config if in_force is None else dump.to_builtins(configuring.config)
-        empty = Cluster(config=config, plugins=settings.plugins)
-    if configuring.unknown:
-        notes.append(unknown_plugins(configuring.unknown))
-    notes += [str(each.message) for each in caught]
+    configuring, empty, notes = _configured(settings, in_force)
     questions = Questions(model, empty, list(settings.decisions))
     editor: ObjectEditor | None = None
     feed: LiveFeed | FileFeed
@@ -102,10 +93,7 @@ async def _serving(
         feed = FileFeed(settings.files, model)
     try:
         await feed.start()
-        notes += feed.notes
-        about = About(settings.title, "live" if settings.connection is not None else "files", notes)
-        if isinstance(feed, FileFeed) and feed.simulation:
-            about = About(feed.simulation, "simulation", notes)
+        about = _about(settings, feed, [*notes, *feed.notes])
         answers = PageAnswers(about, model, questions, configuring, link, editor)
 
         async def ask_scheduler() -> None:
@@ -123,3 +111,24 @@ async def _serving(
     finally:
         questions.close()
         await feed.stop()
+
+
+def _configured(settings: UiSettings, in_force: JSON | None) -> tuple[Configuring, Cluster, list[str]]:
+    """The configuration to decide with, an empty cluster that has it, and what visitors should know about it."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        configuring = Configuring(settings.config, settings.plugins)
+        if in_force is not None:
+            configuring = configuring.following(in_force)
+        config = settings.config if in_force is None else dump.to_builtins(configuring.config)
+        empty = Cluster(config=config, plugins=settings.plugins)
+    unknown = [unknown_plugins(configuring.unknown)] if configuring.unknown else []
+    return configuring, empty, [*unknown, *(str(each.message) for each in caught)]
+
+
+def _about(settings: UiSettings, feed: LiveFeed | FileFeed, notes: list[str]) -> About:
+    if isinstance(feed, LiveFeed):
+        return About(settings.title, "live", notes)
+    if feed.simulation:
+        return About(feed.simulation, "simulation", notes)
+    return About(settings.title, "files", notes)
