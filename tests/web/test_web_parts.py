@@ -98,6 +98,15 @@ async def test_what_if_a_pod_asked_for_less() -> None:
     questions.close()
 
 
+async def test_a_kept_overview_says_how_old_it_is() -> None:
+    """Nothing is decided again while nothing changes, and the page can still show the right ages."""
+    questions = await asked(node("n1", cpu="1"), pod("web", cpu="2"))
+    first, second = await questions.pending(), await questions.pending()
+    assert second["groups"] is first["groups"]
+    assert 0 <= first["secondsOld"] < second["secondsOld"]
+    questions.close()
+
+
 async def test_questions_see_changes_that_came_meanwhile() -> None:
     """The thread's cluster takes over what the watch has brought, deletions included."""
     questions = await asked(node("n1", cpu="1"), pod("web", cpu="2"))

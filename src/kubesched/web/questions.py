@@ -45,7 +45,7 @@ class Questions:
         """What a running scheduler says of its queue, by the pod's UID."""
         self.tries: Mapping[str, int] = {}
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="explain")
-        self._overview: tuple[int, JSON] | None = None
+        self._overview: tuple[int, float, JSON] | None = None
 
     def close(self) -> None:
         """Stop the thread after the current question."""
@@ -78,11 +78,15 @@ class Questions:
     # --- pending pods -------------------------------------------------------------------------------------------------
 
     async def pending(self) -> JSON:
-        """All pending pods by cause, with what would help. The answer is kept until something changes."""
+        """All pending pods by cause, with what would help. The answer is kept until something changes.
+
+        Ages in it are those of the moment when it was made, `secondsOld` ago.
+        """
         version = self._model.version
         if self._overview is None or self._overview[0] != version:
-            self._overview = version, await self.ask(self._pending)
-        return self._overview[1]
+            self._overview = version, time.monotonic(), await self.ask(self._pending)
+        _, made, answer = self._overview
+        return {**answer, "secondsOld": time.monotonic() - made}
 
     def _pending(self) -> JSON:
         if self.decisions and not self.cluster.nodes:

@@ -11,6 +11,8 @@ const PLACES = [
   ["permit", "At Permit", "have a node and wait for a plugin"],
 ];
 
+const ROWS = 60;
+
 export function QueueCard() {
   const { queue } = useLive("queue");
   const [chosen, choose] = useState("");
@@ -21,9 +23,9 @@ export function QueueCard() {
   }, []);
   if (!queue) return html`<section class="card"><header><h2>Queue</h2></header><div class="body"><span class="spinner" /></div></section>`;
   const shown = queue.pod.map((pod, at) => ({ pod, place: queue.place[at], attempts: queue.attempts[at], until: queue.until[at], plugins: queue.plugins[at] }))
-    .filter((each) => !chosen || each.place === chosen);
-  const hidden = (chosen ? queue.counts[chosen] || 0 : PLACES.reduce((sum, [name]) => sum + (queue.counts[name] || 0), 0)) - Math.min(60, shown.length);
+    .filter((each) => !chosen || each.place === chosen).slice(0, ROWS);
   const total = PLACES.reduce((sum, [name]) => sum + (queue.counts[name] || 0), 0);
+  const wanted = chosen ? queue.counts[chosen] || 0 : total;
   return html`<section class="card" aria-label="Scheduling queue">
     <header><h2>Queue</h2><span class="grow" />
       ${!queue.exact && html`<span class="faint small" title="Start with --scheduler to ask a kubesched scheduler: it knows backoff and Permit.">as the pods tell</span>`}</header>
@@ -32,11 +34,11 @@ export function QueueCard() {
         aria-pressed=${chosen === name} onClick=${() => choose(chosen === name ? "" : name)}>
         <b class="num">${(queue.counts[name] || 0).toLocaleString("en")}</b><span>${label}</span></button>`)}</div>
       ${total === 0 ? html`<p class="faint calm">No pod waits.</p>`
-        : html`<ul class="rows queue-rows">${shown.slice(0, 60).map((each) => html`<li>
+        : html`<ul class="rows queue-rows">${shown.map((each) => html`<li>
           <a class="name" href=${podLink(each.pod)}>${each.pod}</a>
           <span class="faint">${[each.attempts ? `${each.attempts} ${each.attempts === 1 ? "try" : "tries"}` : "", each.plugins].filter(Boolean).join(", ")}</span>
           <${Timer} each=${each} /></li>`)}</ul>`}
-      ${hidden > 0 && html`<p class="faint small">and ${hidden.toLocaleString("en")} more</p>`}
+      ${wanted > shown.length && html`<p class="faint small">${shown.length} of ${wanted.toLocaleString("en")} are listed</p>`}
     </div></section>`;
 }
 

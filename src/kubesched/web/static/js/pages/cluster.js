@@ -120,7 +120,7 @@ function summary(nodes) {
       whole += nodes.offered[name][row];
       used += (nodes.offered[name][row] * nodes.columns[name][row]) / 1000;
     }
-    if (whole) parts.push(`${resourceName(name)} ${percent(used / whole)} of ${amount(name, whole)} requested`);
+    if (whole) parts.push(`${resourceName(name)}: ${percent(used / whole)} of ${amount(name, whole)} requested`);
   }
   return parts.join(" · ");
 }

@@ -26,7 +26,7 @@ export function ConfigurationPage() {
   const apply = () => work("apply", async () => read(await send("POST", "configuration", { text })));
   const profiles = edited && checked?.profiles.length ? checked.profiles : force.profiles;
   return html`<div class="page configuration-page">
-    <header><div class="page-title"><h1>Configuration</h1><p>${counted(force.profiles.length, "profile")} in force. Edit the text and see what it would change; nothing is applied by that.</p></div>
+    <header><div class="page-title"><h1>Configuration</h1><p>${counted(force.profiles.length, "profile")} in force. Edit the text to see what it would change. Nothing is applied${live.about?.embedded ? " until you press Apply" : ""}.</p></div>
       ${edited && html`<button class="plain" onClick=${() => { setText(force.text); setCompared(null); }}>Discard</button>`}
       <button class="primary" disabled=${!edited || !valid || busy} onClick=${compare}>${busy === "compare" && html`<span class="spinner" />`}What would change?</button>
       ${live.about?.embedded && html`<button disabled=${!edited || !valid || busy} onClick=${apply}>${busy === "apply" && html`<span class="spinner" />`}Apply</button>`}

@@ -88,7 +88,7 @@ function Objects() {
     <div class="objects">
       <section class="card list" aria-label="Objects"><div class="body">
         <label class="field full"><span class="hidden-label">Kind</span><select value=${kind} onChange=${(event) => { setKind(event.target.value); open(null); }}>${(kinds.value?.name || ["pods"]).map((name) => html`<option value=${name}>${name}</option>`)}</select></label>
-        <label><span class="hidden-label">Filter by name</span><input type="search" placeholder=${list.value ? counted(list.value.name.length, "object") : ""} value=${filter} onInput=${(event) => setFilter(event.target.value)} /></label>
+        <label><span class="hidden-label">Filter by name</span><input type="search" placeholder=${list.value ? `Filter ${counted(list.value.name.length, "object")}` : ""} value=${filter} onInput=${(event) => setFilter(event.target.value)} /></label>
         ${list.error && html`<${Failed} error=${list.error} />`}
         <ul class="rows">${names.slice(0, 300).map((each) => html`<li><button class="attempt" aria-pressed=${chosen && chosen.name === each.name && chosen.namespace === each.namespace}
           onClick=${() => change(() => open({ namespace: each.namespace, name: each.name }))}><span class="name">${each.name}</span><span class="faint small">${[each.namespace, each.created && `${age((Date.now() - Date.parse(each.created)) / 1000)} old`].filter(Boolean).join(", ")}</span></button></li>`)}</ul>

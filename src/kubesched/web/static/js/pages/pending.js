@@ -39,29 +39,29 @@ export function PendingPage() {
     </header>
     <div class="causes" role="img" aria-label="Pending pods by cause">${value.groups.map((group, at) => html`<i title=${`${group.title}: ${group.count}`}
       style=${{ flexGrow: group.count, background: kindColour(at) }} />`)}</div>
-    ${groups.map((group) => html`<${Group} key=${group.cause} group=${group} colour=${kindColour(value.groups.findIndex((each) => each.cause === group.cause))} />`)}
+    ${groups.map((group) => html`<${Group} key=${group.cause} group=${group} since=${value.secondsOld} colour=${kindColour(value.groups.findIndex((each) => each.cause === group.cause))} />`)}
   </div>`;
 }
 
-function Group({ group, colour }) {
+function Group({ group, since, colour }) {
   const [all, setAll] = useState(false);
   const shown = all ? group.pods : group.pods.slice(0, FEW);
   return html`<section class="card group" aria-label=${group.title}>
     <header><i class="dot" style=${{ background: colour }} /><h2>${group.title}</h2><span class="count">${group.count}</span></header>
     <div class="body pods">
       <div class="pod-row head" aria-hidden="true"><span>Pod</span><span>Blocked by</span><span>Smallest change that helps</span></div>
-      ${shown.map((each) => html`<${PodRow} key=${each.pod} each=${each} />`)}
+      ${shown.map((each) => html`<${PodRow} key=${each.pod} each=${each} since=${since} />`)}
       ${group.pods.length > shown.length && html`<button class="plain" onClick=${() => setAll(true)}>Show ${group.pods.length - shown.length} more</button>`}
     </div></section>`;
 }
 
-function PodRow({ each }) {
+function PodRow({ each, since }) {
   const [open, setOpen] = useState(false);
   const [first] = each.suggestions;
   const details = each.suggestions.length > 1 || each.message || first?.commands.length;
   return html`<div class=${`pod-row ${open ? "open" : ""}`}>
     <div><a class="name strong" href=${podLink(each.pod)}>${each.pod}</a>
-      <div class="faint small">${[each.ageSeconds !== null && `${age(each.ageSeconds)} old`, each.tries && `${each.tries} ${each.tries === 1 ? "try" : "tries"}`].filter(Boolean).join(", ")}</div></div>
+      <div class="faint small">${[each.ageSeconds !== null && `${age(each.ageSeconds + since)} old`, each.tries && `${each.tries} ${each.tries === 1 ? "try" : "tries"}`].filter(Boolean).join(", ")}</div></div>
     <div><div>${each.blockedBy || each.headline}</div>${each.closest && html`<div class="faint small">on <a class="name" href=${`#/cluster/${encodeURIComponent(each.closest)}`}>${each.closest}</a>, the closest of ${each.evaluated.toLocaleString("en")}</div>`}</div>
     <div>${first ? html`<div class="fix"><span class="tick" title="tried: with it, the pod gets a node"><${Icon} d=${ICONS.check} /></span><span>${first.words}</span></div>
         <div class="faint small indent">then it goes to <span class="name">${first.node}</span>${first.nodes > 1 ? `; ${first.nodes} nodes fit` : ""}</div>`
