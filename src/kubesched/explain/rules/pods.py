@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -18,6 +19,7 @@ from kubesched.plugins.pod_topology_spread.plugin import HARD, SOFT, DomainState
 
 SPREAD, AFFINITY = "PodTopologySpread", "InterPodAffinity"
 Domains = dict[str, list[api.Pod]]
+Terms = TypeVar("Terms", api.PodAffinity, api.PodAntiAffinity)
 
 # Spreading
 
@@ -243,28 +245,28 @@ def _soften(pod: api.Pod) -> api.Pod:
     affinity = pod.spec.affinity
     assert affinity is not None
     assert affinity.pod_affinity is not None
-    given = affinity.pod_affinity
-    changed = api.PodAffinity(
-        preferred_during_scheduling_ignored_during_execution=(
-            *given.preferred_during_scheduling_ignored_during_execution,
-            *_weighted(given.required_during_scheduling_ignored_during_execution),
-        )
-    )
-    return replace(pod, spec=replace(pod.spec, affinity=replace(affinity, pod_affinity=changed)))
+    preferred = _as_preferences(affinity.pod_affinity)
+    return replace(pod, spec=replace(pod.spec, affinity=replace(affinity, pod_affinity=preferred)))
 
 
 def _soften_anti(pod: api.Pod) -> api.Pod:
     affinity = pod.spec.affinity
     assert affinity is not None
     assert affinity.pod_anti_affinity is not None
-    given = affinity.pod_anti_affinity
-    changed = api.PodAntiAffinity(
+    preferred = _as_preferences(affinity.pod_anti_affinity)
+    return replace(pod, spec=replace(pod.spec, affinity=replace(affinity, pod_anti_affinity=preferred)))
+
+
+def _as_preferences(terms: Terms) -> Terms:
+    """The same terms, none of them required."""
+    return replace(
+        terms,
+        required_during_scheduling_ignored_during_execution=(),
         preferred_during_scheduling_ignored_during_execution=(
-            *given.preferred_during_scheduling_ignored_during_execution,
-            *_weighted(given.required_during_scheduling_ignored_during_execution),
-        )
+            *terms.preferred_during_scheduling_ignored_during_execution,
+            *_weighted(terms.required_during_scheduling_ignored_during_execution),
+        ),
     )
-    return replace(pod, spec=replace(pod.spec, affinity=replace(affinity, pod_anti_affinity=changed)))
 
 
 def _weighted(terms: Sequence[api.PodAffinityTerm]) -> Iterator[api.WeightedPodAffinityTerm]:
