@@ -268,7 +268,9 @@ async def test_every_deadline_counts_when_places_change_hands(clock: VirtualCloc
         async def timed_out(number: int) -> float:
             await clock.sleep(number)
             with pytest.raises(TimeoutError):
-                await pool.send(Exchange(b"GET / HTTP/1.1\r\n\r\n", None, 10.0, is_write=False))
+                await pool.send(
+                    Exchange(b"GET / HTTP/1.1\r\n\r\n", None, 10.0, False, asyncio.get_running_loop().create_future())
+                )
             return clock.monotonic()
 
         began = clock.monotonic()
@@ -297,7 +299,7 @@ def test_a_request_that_is_given_up_at_any_moment(run: Callable[[Coroutine[Any, 
 async def _given_up_at_any_moment(port: int) -> None:
     for steps in range(20):
         pool = ConnectionPool("127.0.0.1", port, limit=1)
-        exchange = Exchange(b"GET / HTTP/1.1\r\n\r\n", None, 0, is_write=False)
+        exchange = Exchange(b"GET / HTTP/1.1\r\n\r\n", None, 0, False, asyncio.get_running_loop().create_future())
         answer = pool.send(exchange)
         for _ in range(steps):
             await asyncio.sleep(0)

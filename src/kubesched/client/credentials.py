@@ -70,13 +70,13 @@ class Fixed:
     """Always the same identity."""
 
     def __init__(self, identity: Identity) -> None:
-        self._identity = identity
+        self.identity = identity
 
     async def current(self) -> Identity:
-        return self._identity
+        return self.identity
 
     async def after_refusal(self, refused: Identity) -> Identity:
-        return self._identity
+        return self.identity
 
 
 class TokenFile:

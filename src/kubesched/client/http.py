@@ -24,7 +24,7 @@ from kubesched.client.endpoints import EVENTS, LEASES, endpoint_of, endpoint_of_
 from kubesched.client.pool import MayWrite
 from kubesched.client.protocol import ApiError, Listing, Malformed, WatchEvent, WatchType
 from kubesched.client.ratelimit import TokenBucket
-from kubesched.client.transport import APPLICATION_JSON, Observer, Request, Stream, Transport
+from kubesched.client.transport import APPLICATION_JSON, Observer, Request, Transport
 from kubesched.client.whole import REPLACED, WholeObjects
 from kubesched.client.wire import decode_json, decode_line, decode_object, decode_page, raw_object
 
@@ -45,6 +45,10 @@ SLICE_BYTES = 256 * 1024
 """After decoding this much, other tasks get their turn."""
 
 PODS = endpoint_of(api.Pod)
+BINDING = (
+    b'{"apiVersion":"v1","kind":"Binding","metadata":{"name":%b,"namespace":%b,"uid":%b},'
+    b'"target":{"kind":"Node","name":%b}}'
+)
 
 Query = Mapping[str, str]
 
@@ -171,11 +175,14 @@ class HttpClient:
         # The server ends a watch after `seconds`. If it does not, it is unreachable.
         request = Request("GET", _target(endpoint_of(kind).path(), query), seconds + 60)
         async with self._transport.stream(request) as response:
-            async for line in _lines(response):
-                event = decode_line(kind, line)
-                if kind in self._whole and event.object is not None:
-                    self._keep_whole(event.change, event.object, line)
-                yield event
+            rest = b""
+            async for chunk in response.chunks():
+                lines, rest = _lines(rest + chunk)
+                for line in lines:
+                    event = decode_line(kind, line)
+                    if kind in self._whole and event.object is not None:
+                        self._keep_whole(event.change, event.object, line)
+                    yield event
 
     def _keep_whole(self, change: WatchType, obj: api.Object, line: bytes) -> None:
         if change is WatchType.DELETED:
@@ -187,14 +194,10 @@ class HttpClient:
         return _object(kind, await self.request("GET", endpoint_of(kind).path(namespace, name)))
 
     async def bind(self, pod: api.Pod, node_name: str) -> None:
-        body = {
-            "apiVersion": "v1",
-            "kind": "Binding",
-            "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid},
-            "target": {"kind": "Node", "name": node_name},
-        }
-        path = PODS.path(pod.namespace, pod.name, "binding")
-        await self._transport.fetch(Request("POST", path, self._timeout, encode(body)))
+        meta = pod.metadata
+        body = BINDING % (encode(meta.name), encode(meta.namespace), encode(meta.uid), encode(node_name))
+        path = PODS.path(meta.namespace, meta.name, "binding")
+        await self._transport.fetch(Request("POST", path, self._timeout, body))
 
     async def patch_pod_status(self, pod: api.Pod, patch: JSON) -> api.Pod:
         path = endpoint_of(api.Pod).path(pod.namespace, pod.name, "status")
@@ -278,14 +281,15 @@ def _json(body: bytes) -> JSON:
         raise ApiError(200, "InvalidAnswer", f"the API server's response is not a JSON object: {error}") from None
 
 
-async def _lines(response: Stream) -> AsyncGenerator[bytes, None]:
-    """The lines of a body."""
-    rest = b""
-    async for chunk in response.chunks():
-        *lines, rest = (rest + chunk).split(b"\n")
-        for line in lines:
-            if line:
-                yield line
+def _lines(data: bytes) -> tuple[list[bytes], bytes]:
+    """The whole lines of some data, and what is left. Lines are long, so that `find` takes a tenth of the time of
+    `split`."""
+    lines, start = [], 0
+    while (end := data.find(b"\n", start)) >= 0:
+        if end > start:
+            lines.append(data[start:end])
+        start = end + 1
+    return lines, data[start:]
 
 
 async def _decode_in_slices(

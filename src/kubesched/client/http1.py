@@ -15,13 +15,15 @@ MAX_LINES = 64 * 1024
 """The size that the head, a line between chunks and the trailers may have, in bytes."""
 
 _ORDINARY = re.compile(
-    rb"(?-i:HTTP/1\.1) (2\d\d|[45]\d\d)(?: [^\r\n]*)?"
-    rb"(?:\r\n(?!content-length:|transfer-encoding:|connection:|[ \t\r])[^\r\n]*)*"
+    rb"(?-i:HTTP/1\.1) (2\d\d|[45]\d\d)(?: .*)?"
+    rb"(?:\r\n(?!content-length:|transfer-encoding:|connection:|[ \t\r]).*)*"
     rb"\r\ncontent-length:[ \t]*(\d{1,9})[ \t]*"
-    rb"(?:\r\n(?!content-length:|transfer-encoding:|connection:|[ \t\r])[^\r\n]*)*\r\n\r\n",
+    rb"(?:\r\n(?!content-length:|transfer-encoding:|connection:|[ \t\r]).*)*\r\n\r\n",
     re.IGNORECASE,
 )
-"""The head of a response with one length, and nothing else that says where it ends. Nearly all are like that."""
+"""The head of a response with one length, and nothing else that says where it ends. Nearly all are like that. A
+dot takes a fifth of the time of a set of characters."""
+_WHOLE_CHUNK_SIZE = re.compile(rb"([0-9a-fA-F]{1,15})\r\n")
 _STATUS_LINE = re.compile(rb"HTTP/1\.([01]) (\d{3})(?: [^\r\n]*)?")
 _LENGTH = re.compile(rb"\d{1,18}")
 _CHUNK_SIZE = re.compile(rb"([0-9a-f]{1,15})[ \t]*(?:;.*)?", re.IGNORECASE | re.DOTALL)
@@ -60,6 +62,10 @@ class _Part(Enum):
     TRAILER = "a trailer"
 
 
+# Members of an enumeration are slow to look up, and each part is asked for by the thousand.
+HEAD, LENGTH, UNTIL_CLOSED, SIZE, CHUNK, CHUNK_END, TRAILER = _Part
+
+
 class ResponseReader:
     """Reads the responses of one connection. Each request expects one response, apart from interim ones."""
 
@@ -70,7 +76,7 @@ class ResponseReader:
         """Whether its head has arrived."""
         self.reusable = True
         """Whether another request may follow the response on the same connection."""
-        self._next = _Part.HEAD
+        self._next = HEAD
         self._rest = b""
         self.head = b""
         self.status = 0
@@ -80,7 +86,7 @@ class ResponseReader:
 
     def feed(self, data: bytes) -> Response | None:
         """Take what has arrived. Returns the response once it is whole."""
-        if self._next is _Part.HEAD and not self._rest:
+        if self._next is HEAD and not self._rest:
             whole = _ORDINARY.match(data)
             if whole is not None and len(data) - whole.end() == int(whole[2]) and whole[1] != b"204":
                 end = whole.end()
@@ -88,22 +94,22 @@ class ResponseReader:
         self.begun = True
         if self._rest:
             data, self._rest = self._rest + data, b""
-        while self._next is _Part.HEAD:
+        while self._next is HEAD:
             head, found, data = data.partition(b"\r\n\r\n")
             if not found:
                 self._keep(head)
                 return None
             self._begin(head)
-        if self._next is _Part.LENGTH:
+        if self._next is LENGTH:
             return self._feed_length(data)
-        if self._next is _Part.UNTIL_CLOSED:
+        if self._next is UNTIL_CLOSED:
             self._pieces.append(data)
             return None
         return self._feed_chunks(data)
 
     def closed(self) -> Response | None:
         """The connection was closed. Returns the response if that was its end."""
-        return self._done() if self._next is _Part.UNTIL_CLOSED else None
+        return self._done() if self._next is UNTIL_CLOSED else None
 
     def take(self) -> bytes:
         """What has arrived of the body since the last call. The response will only have the rest."""
@@ -139,18 +145,18 @@ class ResponseReader:
         coding, length = _value(lower, b"\r\ntransfer-encoding:"), _value(lower, b"\r\ncontent-length:")
         if status in (204, 304):
             self._left = 0
-            return _Part.LENGTH
+            return LENGTH
         if coding is not None:
             if coding != b"chunked" or length is not None:
                 raise BadResponseError("its length is not clear")
-            return _Part.SIZE
+            return SIZE
         if length is None:
             self.reusable = False
-            return _Part.UNTIL_CLOSED
+            return UNTIL_CLOSED
         if _LENGTH.fullmatch(length) is None:
             raise BadResponseError("its Content-Length is not a number")
         self._left = int(length)
-        return _Part.LENGTH
+        return LENGTH
 
     # --- the body -----------------------------------------------------------------------------------------------------
 
@@ -167,47 +173,59 @@ class ResponseReader:
         return self._done()
 
     def _feed_chunks(self, data: bytes) -> Response | None:
-        at = 0
+        at = self._take_whole_chunks(data) if self._next is SIZE else 0
         while True:
-            if self._next is _Part.CHUNK:
+            if self._next is CHUNK:
                 piece = data[at : at + self._left]
                 self._pieces.append(piece)
                 at += len(piece)
                 self._left -= len(piece)
                 if self._left:
                     return None
-                self._next = _Part.CHUNK_END
+                self._next = CHUNK_END
             end = data.find(b"\r\n", at)
             if end < 0:
                 self._keep(data[at:])
                 return None
             line, at = data[at:end], end + 2
-            if self._next is _Part.TRAILER and not line:
+            if self._next is TRAILER and not line:
                 self.reusable = self.reusable and at == len(data)
                 return self._done()
             self._take_line(line)
 
+    def _take_whole_chunks(self, data: bytes) -> int:
+        """Take the chunks at the beginning that have arrived whole, as most do; returns where the rest begins."""
+        at = 0
+        while (size := _WHOLE_CHUNK_SIZE.match(data, at)) is not None:
+            start = size.end()
+            end = start + int(size[1], 16)
+            if end == start or data[end : end + 2] != b"\r\n":
+                break
+            self._pieces.append(data[start:end])
+            at = end + 2
+        return at
+
     def _take_line(self, line: bytes) -> None:
-        if self._next is _Part.TRAILER:
+        if self._next is TRAILER:
             self._trailers += len(line)
             if self._trailers > MAX_LINES:
                 raise BadResponseError("its trailers are too long")
-        elif self._next is _Part.CHUNK_END:
+        elif self._next is CHUNK_END:
             if line:
                 raise BadResponseError("a chunk is longer than announced")
-            self._next = _Part.SIZE
+            self._next = SIZE
         else:
             size = _CHUNK_SIZE.fullmatch(line)
             if size is None:
                 raise BadResponseError("the size of a chunk is not a number")
             self._left = int(size[1], 16)
-            self._next = _Part.CHUNK if self._left else _Part.TRAILER
+            self._next = CHUNK if self._left else TRAILER
 
     def _done(self) -> Response:
         pieces = self._pieces
         body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         response = Response(self.status, self.head, body)
-        self._next, self._pieces, self._trailers = _Part.HEAD, [], 0
+        self._next, self._pieces, self._trailers = HEAD, [], 0
         self.begun = self.in_body = False
         return response
 

@@ -29,6 +29,8 @@ H = TypeVar("H", bound=api.Object, contravariant=True)
 
 logger = logging.getLogger(__name__)
 
+DELETED = WatchType.DELETED  # slow to look up for each event
+
 TURN = 0.005
 """Seconds after which handlers give other tasks their turn: lease renewals and health checks must not wait for them."""
 
@@ -160,11 +162,13 @@ class Informer(Generic[O]):
             present.add(key)
             began = self._clock.monotonic()
             self._put(key, cast(O, item), initial)
-            await self._yield_turn(began)
+            if self._has_had_its_turn(began):
+                await self._give_way()
         for key in [key for key in self.store if key not in present]:
             began = self._clock.monotonic()
             self._remove(key, None)
-            await self._yield_turn(began)
+            if self._has_had_its_turn(began):
+                await self._give_way()
         self._version, self._listed_at = listing.resource_version, self._clock.monotonic()
         self.synced.set()
         self._settled.set()
@@ -187,11 +191,13 @@ class Informer(Generic[O]):
         async with aclosing(self._client.watch(self.kind, self._version)) as events:
             async for event in events:
                 any_event = True
-                self._report_recovery()
+                if self._reported_missing or self._problem:
+                    self._report_recovery()
                 while (started := self._clock.monotonic()) < self._pause.until:
                     await self._clock.sleep(self._pause.until - started)
                 self._apply(event)
-                await self._yield_turn(started)
+                if self._has_had_its_turn(started):
+                    await self._give_way()
         if not any_event and self._clock.monotonic() - began < SHORT_WATCH:
             return False
         self._report_recovery()
@@ -207,7 +213,7 @@ class Informer(Generic[O]):
                 self._remove(event.malformed.key, None)
         elif event.object is not None:
             obj: O = event.object  # type: ignore[assignment]  # `cast` is a call, and this runs for every event
-            if event.change is WatchType.DELETED:
+            if event.change is DELETED:
                 self._remove(obj.key, obj)
             else:
                 self._put(obj.key, obj, is_initial_list=False)
@@ -217,12 +223,16 @@ class Informer(Generic[O]):
     def _put(self, key: str, new: O, is_initial_list: bool) -> None:
         old = self.store.get(key)
         self.store[key] = new
-        if old is None:
-            for handler in self._handlers:
-                self._notify(handler.on_add, new, is_initial_list)
-        elif old.metadata.resource_version != new.metadata.resource_version:
-            for handler in self._handlers:
-                self._notify(handler.on_update, old, new)
+        if old is not None and old.metadata.resource_version == new.metadata.resource_version:
+            return
+        for handler in self._handlers:
+            try:
+                if old is None:
+                    handler.on_add(new, is_initial_list)
+                else:
+                    handler.on_update(old, new)
+            except Exception:
+                self._report_failed_handler()
 
     def _remove(self, key: str, last: O | None) -> None:
         """Deletions of objects that are not in the cache were reported before, after a list."""
@@ -232,22 +242,28 @@ class Informer(Generic[O]):
                 self._notify(handler.on_delete, last or known)
 
     def _notify(self, call: Callable[..., None], *args: Any) -> None:
-        """A failing handler must not stop the other handlers or later events."""
         try:
             call(*args)
         except Exception:
-            logger.exception("a handler of %s failed", self.resource)
+            self._report_failed_handler()
 
-    async def _yield_turn(self, began: float) -> None:
-        """Let other tasks run if this one has had its turn. `began` is when its last object was passed on."""
+    def _report_failed_handler(self) -> None:
+        """A failing handler must not stop the other handlers or later events."""
+        logger.exception("a handler of %s failed", self.resource)
+
+    def _has_had_its_turn(self, began: float) -> bool:
+        """Whether to let other tasks run. `began` is when the last object was passed on."""
         self._passed_on += 1
         self._busy += self._clock.monotonic() - began
-        if self._busy >= TURN or self._passed_on >= BATCH:
-            rest = self._busy * REST if self._busy >= LONG_TURN else 0
-            if rest:
-                self._pause.until = self._clock.monotonic() + rest
-            self._passed_on, self._busy = 0, 0.0
-            await self._clock.sleep(rest)
+        return self._busy >= TURN or self._passed_on >= BATCH
+
+    async def _give_way(self) -> None:
+        """Let other tasks run."""
+        rest = self._busy * REST if self._busy >= LONG_TURN else 0
+        if rest:
+            self._pause.until = self._clock.monotonic() + rest
+        self._passed_on, self._busy = 0, 0.0
+        await self._clock.sleep(rest)
 
     # --- errors -------------------------------------------------------------------------------------------------------
 

@@ -17,6 +17,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import cast
 
+import msgspec
+
 from kubesched.client.http1 import BadResponseError, Response, ResponseReader
 
 KEEP_ALIVE = 60.0
@@ -38,23 +40,21 @@ class CannotConnectError(ConnectionError):
     """No connection could be opened, so nothing was sent."""
 
 
-class Exchange:
+class Exchange(msgspec.Struct, eq=False):
     """A request, and its response when it arrives."""
 
-    __slots__ = ("answer", "began", "connection", "context", "data", "deadline", "is_write", "opening", "timeout")
-
-    def __init__(self, data: bytes, context: ssl.SSLContext | None, timeout: float, *, is_write: bool) -> None:
-        """`data` is the whole request. The timeout, if it is not 0, begins when the request gets a connection."""
-        self.data = data
-        self.context = context
-        self.timeout = timeout
-        self.is_write = is_write
-        self.answer: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
-        self.began = 0.0
-        """When it got a connection, in seconds of `time.perf_counter`."""
-        self.deadline = 0.0
-        self.connection: _Connection | None = None
-        self.opening: asyncio.Task[None] | None = None
+    data: bytes
+    """The whole request."""
+    context: ssl.SSLContext | None
+    timeout: float
+    """Seconds from when the request gets a connection; 0 for no limit."""
+    is_write: bool
+    answer: asyncio.Future[Response]
+    began: float = 0.0
+    """When it got a connection, in seconds of `time.perf_counter`."""
+    deadline: float = 0.0
+    connection: _Connection | None = None
+    opening: asyncio.Task[None] | None = None
 
 
 class ConnectionPool:
@@ -111,7 +111,10 @@ class ConnectionPool:
         self._active.add(exchange)
         exchange.began = time.perf_counter()
         if exchange.timeout:
-            self._set_deadline(exchange)
+            # One timer, for the earliest deadline, serves all requests.
+            exchange.deadline = asyncio.get_running_loop().time() + exchange.timeout
+            if exchange.deadline < self._expires:
+                self._plan_expiry(exchange.deadline)
         connection = self._reusable(exchange.context)
         if connection is not None:
             self._send(connection, exchange)
@@ -135,7 +138,9 @@ class ConnectionPool:
             connection.close()
         if not exchange.answer.done():
             exchange.answer.set_result(response)
-        self._end(exchange)
+        self._active.discard(exchange)
+        if self._waiting and not self._filling:
+            self._fill()
 
     def broken(self, exchange: Exchange, problem: Exception) -> None:
         """The connection of a request has failed."""
@@ -168,12 +173,6 @@ class ConnectionPool:
         self._filling = False
 
     # --- timeouts -----------------------------------------------------------------------------------------------------
-
-    def _set_deadline(self, exchange: Exchange) -> None:
-        """One timer, for the earliest deadline, serves all requests."""
-        exchange.deadline = asyncio.get_running_loop().time() + exchange.timeout
-        if exchange.deadline < self._expires:
-            self._plan_expiry(exchange.deadline)
 
     def _expire(self) -> None:
         self._expires, now = math.inf, asyncio.get_running_loop().time()

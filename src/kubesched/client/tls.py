@@ -40,7 +40,7 @@ class TlsContexts:
         """The context with `key_pair` as client certificate, or with the certificate of the connection."""
         if self._context is None or key_pair != self._pair:
             self._renew(key_pair)
-        elif self._files_changed():
+        elif self._clock.monotonic() - self._checked_at >= CHECK_PERIOD and self._files_changed():
             try:
                 self._renew(key_pair)
             except TlsError as error:
@@ -55,8 +55,6 @@ class TlsContexts:
         self._pair, self._stamp = key_pair, stamp
 
     def _files_changed(self) -> bool:
-        if self._clock.monotonic() - self._checked_at < CHECK_PERIOD:
-            return False
         self._checked_at = self._clock.monotonic()
         return self._stamps() != self._stamp
 

@@ -21,7 +21,7 @@ import msgspec
 
 from kubesched.base.clock import Clock
 from kubesched.client.connection import Connection
-from kubesched.client.credentials import ANONYMOUS, Identity, credentials_of
+from kubesched.client.credentials import ANONYMOUS, Fixed, Identity, credentials_of
 from kubesched.client.http1 import BadResponseError, Response
 from kubesched.client.pool import BrokenConnection, ConnectionPool, Exchange, MayWrite
 from kubesched.client.protocol import ApiError
@@ -122,6 +122,8 @@ class Transport:
         self._clock = clock
         self._observe = observe
         self._credentials = credentials_of(connection, clock)
+        self._fixed_identity = self._credentials.identity if isinstance(self._credentials, Fixed) else None
+        """The identity of every request, if there is only one: it needs no coroutine then."""
         self._tls = TlsContexts(connection.tls, clock) if place.scheme == "https" else None
         self._headers = _headers(connection, user_agent(agent))
         self._identity, self._head = ANONYMOUS, self._head_of(ANONYMOUS)
@@ -154,7 +156,7 @@ class Transport:
                     return await self._fetch_by_proxy(request)
                 # All in one coroutine: each one inside of another takes time, and requests come by the thousand.
                 waited = 0.0 if self._limit.try_acquire() else await self._limit.acquire()
-                identity = await self._credentials.current()
+                identity = self._fixed_identity or await self._credentials.current()
                 response = await self._exchange(request, identity, waited)
                 if response.status == 401:
                     renewed = await self._credentials.after_refusal(identity)
@@ -181,9 +183,9 @@ class Transport:
 
     async def _exchange(self, request: Request, identity: Identity, waited: float) -> Response:
         context = None if self._tls is None else self._tls.get(identity.key_pair)
-        exchange = Exchange(
-            self._encoded(request, identity), context, request.timeout, is_write=request.method != "GET"
-        )
+        answer = asyncio.get_running_loop().create_future()
+        data, is_write = self._encoded(request, identity), request.method != "GET"
+        exchange = Exchange(data, context, request.timeout, is_write, answer)
         code, received = 0, None
         try:
             response = await self._pool.send(exchange)

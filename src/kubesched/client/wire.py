@@ -109,6 +109,9 @@ def _decode_slowly(kind: type[O], data: bytes) -> O | Malformed:
 # --- watches ----------------------------------------------------------------------------------------------------------
 
 
+BOOKMARK = WatchType.BOOKMARK  # slow to look up for each event
+
+
 class _Line(msgspec.Struct, Generic[O], frozen=True):
     type: WatchType
     object: O
@@ -133,9 +136,8 @@ def decode_line(kind: type[api.Object], line: bytes) -> WatchEvent:
         event = decode_json(_line_decoder(kind), line)
     except msgspec.MsgspecError:
         return _decode_line_slowly(kind, line)
-    if event.type is WatchType.BOOKMARK:
-        return WatchEvent(WatchType.BOOKMARK, None, event.object.metadata.resource_version)
-    return WatchEvent(event.type, event.object, event.object.metadata.resource_version)
+    change, found = event.type, event.object
+    return WatchEvent(change, None if change is BOOKMARK else found, found.metadata.resource_version)
 
 
 def raw_object(line: bytes) -> msgspec.Raw:

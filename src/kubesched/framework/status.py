@@ -32,6 +32,9 @@ _UPSTREAM: Final = {
     Code.SKIP: "Skip",
     Code.PENDING: "Pending",
 }
+_SUCCESS: Final = Code.SUCCESS
+_SKIP: Final = Code.SKIP
+"""Members of an enumeration are slow to look up, and these are for every pod."""
 _REJECTED: Final = frozenset((Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING))
 
 
@@ -52,11 +55,11 @@ class Status:
 
     @property
     def is_success(self) -> bool:
-        return self.code is Code.SUCCESS
+        return self.code is _SUCCESS
 
     @property
     def is_skip(self) -> bool:
-        return self.code is Code.SKIP
+        return self.code is _SKIP
 
     @property
     def is_rejected(self) -> bool:

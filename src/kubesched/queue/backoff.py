@@ -32,6 +32,11 @@ class BackoffQueue:
         self._rejected = PodHeap(by_second if pops_early else self.expiration)
         self._failed = PodHeap(self.expiration)
 
+    @property
+    def heaps(self) -> tuple[PodHeap, PodHeap]:
+        """What the pods are in."""
+        return self._rejected, self._failed
+
     def __len__(self) -> int:
         return len(self._rejected) + len(self._failed)
 

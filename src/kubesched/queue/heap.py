@@ -28,21 +28,22 @@ class PodHeap:
     def __init__(self, key: Callable[[QueuedPodInfo], Any]) -> None:
         self._key = key
         self._heap: list[Entry] = []
-        self._live: dict[str, Entry] = {}
+        self.live: dict[str, Entry] = {}
+        """The entries by UID, to look into."""
         self._numbers = count()
 
     def __len__(self) -> int:
-        return len(self._live)
+        return len(self.live)
 
     def __contains__(self, uid: str) -> bool:
-        return uid in self._live
+        return uid in self.live
 
     def __iter__(self) -> Iterator[QueuedPodInfo]:
         """The pods, in no particular order."""
-        return (entry[2] for entry in self._live.values())
+        return (entry[2] for entry in self.live.values())
 
     def get(self, uid: str) -> QueuedPodInfo | None:
-        entry = self._live.get(uid)
+        entry = self.live.get(uid)
         return None if entry is None else entry[2]
 
     def first_few(self, most: int) -> Iterator[QueuedPodInfo]:
@@ -54,30 +55,30 @@ class PodHeap:
             for child in (2 * at + 1, 2 * at + 2):
                 if child < len(self._heap):
                     heapq.heappush(ahead, (self._heap[child][:2], child))
-            if self._live.get(entry[2].uid) is entry:
+            if self.live.get(entry[2].uid) is entry:
                 most -= 1
                 yield entry[2]
 
     def turn(self, uid: str) -> int | None:
         """How many pods come before this one; None if it is not here, or if there are too many to count them."""
-        entry = self._live.get(uid)
-        if entry is None or len(self._live) > self.COUNTED:
+        entry = self.live.get(uid)
+        if entry is None or len(self.live) > self.COUNTED:
             return None
-        return sum(other[:2] < entry[:2] for other in self._live.values())
+        return sum(other[:2] < entry[:2] for other in self.live.values())
 
     def put(self, queued: QueuedPodInfo) -> None:
         """Add a pod, or reorder it. A pod whose key has not changed keeps its position."""
-        key = self._key(queued)
-        known = self._live.get(queued.uid)
+        key, uid = self._key(queued), queued.uid
+        known = self.live.get(uid)
         if known is not None and known[0] == key:
             return
-        entry = self._live[queued.uid] = (key, next(self._numbers), queued)
+        entry = self.live[uid] = (key, next(self._numbers), queued)
         heapq.heappush(self._heap, entry)
         self._clean()
 
     def remove(self, uid: str) -> QueuedPodInfo | None:
         """Remove a pod and return it, if it is here."""
-        entry = self._live.pop(uid, None)
+        entry = self.live.pop(uid, None)
         if entry is None:
             return None
         self._clean()
@@ -85,7 +86,7 @@ class PodHeap:
 
     def first(self) -> QueuedPodInfo | None:
         """The pod that would be popped."""
-        heap, live = self._heap, self._live
+        heap, live = self._heap, self.live
         while heap:
             queued = heap[0][2]
             if live.get(queued.uid) is heap[0]:
@@ -95,13 +96,16 @@ class PodHeap:
 
     def pop(self) -> QueuedPodInfo | None:
         """Remove and return the first pod."""
-        queued = self.first()
-        if queued is not None:
-            heapq.heappop(self._heap)
-            del self._live[queued.uid]
-        return queued
+        heap, live = self._heap, self.live
+        while heap:
+            entry = heapq.heappop(heap)
+            queued = entry[2]
+            if live.get(queued.uid) is entry:
+                del live[queued.uid]
+                return queued
+        return None
 
     def _clean(self) -> None:
-        if len(self._heap) > 2 * len(self._live) + self.SPARE:
-            self._heap = list(self._live.values())
+        if len(self._heap) > 2 * len(self.live) + self.SPARE:
+            self._heap = list(self.live.values())
             heapq.heapify(self._heap)

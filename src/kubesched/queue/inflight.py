@@ -76,7 +76,7 @@ class InFlight:
 
     def start(self, pod: api.Pod) -> None:
         """A pod was popped."""
-        self._flights[pod.uid] = Flight(pod, self._base + len(self._events))
+        self._flights[pod.metadata.uid] = Flight(pod, self._base + len(self._events))
         self._metrics.in_flight(POD_POPPED, 1)
 
     def finish(self, uid: str) -> None:
@@ -85,8 +85,10 @@ class InFlight:
         if flight is None:
             return
         self._metrics.in_flight(POD_POPPED, -1)
-        self._count(flight.own, -1)
-        self._trim()
+        if flight.own:
+            self._count(flight.own, -1)
+        if self._events:
+            self._trim()
 
     def record(self, observed: ObservedEvent) -> bool:
         """Keep an event, if any pod is in flight."""

@@ -27,7 +27,7 @@ class Nominator:
         """
         if node_name is None:
             node_name = info.pod.nominated_node_name
-        self._cluster.nominate(info, node_name if self._is_waiting(info.pod.uid) else "")
+        self._cluster.nominate(info, node_name if node_name and self._is_waiting(info.pod.uid) else "")
 
     def update(self, old: api.Pod, info: PodInfo) -> None:
         """Follow an update. It changes the nomination only if the status had or has one."""

@@ -196,12 +196,13 @@ class SchedulingQueue:
         return queued if queued is not None and self._depart(queued) else None
 
     def _depart(self, queued: QueuedPodInfo) -> bool:
-        if queued.uid in self._in_flight:
-            self._log(ERROR, "Discarding the popped pod", pod=queued.pod)
+        pod = queued.info.pod
+        if self._in_flight.get(pod.metadata.uid) is not None:
+            self._log(ERROR, "Discarding the popped pod", pod=pod)
             return False
         queued.attempts += 1
         self.scheduling_cycle += 1
-        self._in_flight.start(queued.pod)
+        self._in_flight.start(pod)
         return True
 
     def done(self, uid: str) -> None:

@@ -21,6 +21,7 @@ from kubesched.queue.pods import QueuedPodInfo
 from kubesched.queue.unschedulable import UnschedulablePods
 
 MOVED = "Pod moved to an internal scheduling queue"
+ACTIVE = Subqueue.ACTIVE  # slow to look up for each pod
 
 
 def _nothing() -> None:
@@ -45,6 +46,8 @@ class Subqueues:
         self.active = PodHeap(order)
         self.backoff = backoff
         self.unschedulable = unschedulable
+        self._places = [heap.live for heap in (self.active, *backoff.heaps, unschedulable.heap)]
+        """Where a waiting pod can be: looked through for every pod, mostly for one that is nowhere."""
         self._clock = clock
         self._gates = gates
         self._metrics = metrics
@@ -55,7 +58,10 @@ class Subqueues:
 
     def get(self, uid: str) -> QueuedPodInfo | None:
         """A waiting pod."""
-        return self.active.get(uid) or self.backoff.get(uid) or self.unschedulable.get(uid)
+        for place in self._places:
+            if uid in place:
+                return place[uid][2]
+        return None
 
     def subqueue_of(self, uid: str) -> Subqueue | None:
         """Where a pod waits."""
@@ -125,9 +131,11 @@ class Subqueues:
 
     def take_out(self, uid: str) -> None:
         """Remove a pod from wherever it is."""
+        if self.get(uid) is None:
+            return
         queued = self._out_of_active(uid) or self._out_of_backoff(uid) or self.unschedulable.remove(uid)
-        if queued is not None:
-            self.count_rejectors(queued, -1)
+        assert queued is not None
+        self.count_rejectors(queued, -1)
 
     def count_rejectors(self, queued: QueuedPodInfo, change: int) -> None:
         """Update the number of pods that wait because of these plugins."""
@@ -165,7 +173,7 @@ class Subqueues:
         if queued.initial_attempt_timestamp is None:
             queued.initial_attempt_timestamp = self._clock.monotonic()
         self.active.put(queued)
-        self._note_arrival(queued, Subqueue.ACTIVE, event)
+        self._note_arrival(queued, ACTIVE, event)
 
     def _passes(self, queued: QueuedPodInfo, event: str) -> bool:
         if self._gates.let_through(queued):
@@ -189,7 +197,7 @@ class Subqueues:
         return queued
 
     def _note_arrival(self, queued: QueuedPodInfo, subqueue: Subqueue, event: str) -> None:
-        name = subqueue.value.lower()
+        name = "active" if subqueue is ACTIVE else "backoff"
         self._metrics.incoming(name, event)
         self._metrics.pending(name, 1)
         if self._log.verbosity >= 5:

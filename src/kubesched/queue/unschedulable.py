@@ -61,7 +61,7 @@ class UnschedulablePods:
     def __init__(self, metrics: QueueMetrics, *, longest: float) -> None:
         self._metrics = metrics
         self._longest = longest
-        self._pods = PodHeap(_waiting_since)
+        self.heap = self._pods = PodHeap(_waiting_since)
         self._files: dict[File, Groups] = {}
         self._filed: dict[str, tuple[PodClass, tuple[File, ...]]] = {}
         self._gated: set[str] = set()

@@ -69,6 +69,8 @@ class EventHandlers:
         self._log = shared.log
         self._profiles = profiles
         self._awaited = shared.queue.awaited_kinds
+        self._now = shared.clock.monotonic
+        self._count_event = shared.metrics.event_handled
 
     def receive(self, old: api.Object | None, new: api.Object | None) -> None:
         """Take an object that was created (no `old`), changed, or deleted (no `new`). It is handled at once, or after
@@ -80,7 +82,8 @@ class EventHandlers:
         """Update the cluster and the queue."""
         if isinstance(new, api.Pod) or isinstance(old, api.Pod):
             # Use the stored pod and not the last state that was delivered: the stored one occupies resources.
-            self._pod(_unless_ended(old) or self._known(old), _unless_ended(new))
+            before = None if old is None else _unless_ended(old) or self._known(old)
+            self._pod(before, None if new is None else _unless_ended(new))
         elif isinstance(new, api.Node) or isinstance(old, api.Node):
             self._node(old, new)  # type: ignore[arg-type]  # an object does not change its kind
         else:
@@ -126,7 +129,7 @@ class EventHandlers:
         if pod.node_name:
             self._assigned(pod)
         elif self._is_ours(pod):
-            started = self._shared.clock.monotonic()
+            started = self._now()
             if self._log.verbosity >= 3:
                 self._log(3, "Add event for unscheduled pod", pod=pod)
             self._queue.add(pod)
@@ -149,7 +152,7 @@ class EventHandlers:
     def _pod_deleted(self, pod: api.Pod) -> None:
         if pod.node_name:
             self._log(3, "Delete event for scheduled pod", pod=pod)
-            started = self._shared.clock.monotonic()
+            started = self._now()
             self._cluster.remove_pod(pod.uid)
             self._queue.assigned_pod_deleted(pod)
             self._handled(ASSIGNED_POD_DELETE.label, started)
@@ -159,7 +162,7 @@ class EventHandlers:
 
     def _assigned(self, pod: api.Pod) -> None:
         """Handle a pod that was bound, by us or by another scheduler, or that was already bound when first seen."""
-        started = self._shared.clock.monotonic()
+        started = self._now()
         if self._log.verbosity >= 3:
             self._log(3, "Add event for scheduled pod", pod=pod)
         assumed = self._cluster.pods.get(pod.uid)
@@ -192,7 +195,7 @@ class EventHandlers:
             self._queue.assigned_pod_updated(on_node(assumed.pod, new.node_name), new)
 
     def _assigned_updated(self, old: api.Pod, new: api.Pod) -> None:
-        started = self._shared.clock.monotonic()
+        started = self._now()
         if self._log.verbosity >= 4:
             self._log(4, "Update event for scheduled pod", pod=old)
         self._cluster.update_pod(new)
@@ -201,7 +204,7 @@ class EventHandlers:
     def _pending_updated(self, old: api.Pod, new: api.Pod) -> None:
         if old.metadata.resource_version == new.metadata.resource_version:
             return
-        started = self._shared.clock.monotonic()
+        started = self._now()
         if new.uid in self._cluster.assumed:
             # The pod is already assumed, so it must not be queued. The update counts if its binding fails.
             self._queue.update_in_flight(old, new)
@@ -217,7 +220,7 @@ class EventHandlers:
         self._all_handled(UNSCHEDULED_POD_UPDATE, pod_changes(old, new, self._cluster.features), started)
 
     def _unqueue(self, pod: api.Pod) -> None:
-        started = self._shared.clock.monotonic()
+        started = self._now()
         if self._log.verbosity >= 3:
             self._log(3, "Delete event for unscheduled pod", pod=pod)
         self._queue.delete(pod)
@@ -244,7 +247,7 @@ class EventHandlers:
     # Nodes and everything else
 
     def _node(self, old: api.Node | None, new: api.Node | None) -> None:
-        started = self._shared.clock.monotonic()
+        started = self._now()
         if new is None:
             assert old is not None
             self._queue.move_all(NODE_DELETE, old, None)
@@ -274,7 +277,7 @@ class EventHandlers:
             self._log(2, message, node=node, zone=_zone(node))
 
     def _other(self, old: api.Object | None, new: api.Object | None) -> None:
-        started = self._shared.clock.monotonic()
+        started = self._now()
         obj = new if new is not None else old
         assert obj is not None
         if new is not None:
@@ -310,14 +313,12 @@ class EventHandlers:
             self._handled(label, started)
 
     def _handled(self, label: str, started: float) -> None:
-        self._shared.metrics.event_handled(label, self._shared.clock.monotonic() - started)
+        self._count_event(label, self._now() - started)
 
 
-def _unless_ended(pod: api.Object | None) -> api.Pod | None:
+def _unless_ended(pod: api.Object) -> api.Pod | None:
     """Return None for a pod that has ended: it uses no resources and needs no node, so it counts as deleted."""
-    if not isinstance(pod, api.Pod) or pod.is_terminal:
-        return None
-    return pod
+    return pod if isinstance(pod, api.Pod) and not pod.is_terminal else None
 
 
 def _zone(node: api.Node) -> str:

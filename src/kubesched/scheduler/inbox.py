@@ -32,8 +32,11 @@ class Inbox:
         """Run a change as soon as no cycle is running, which is usually now. Exceptions are logged and not raised."""
         if self._held:
             self._waiting.append((act, args))
-        else:
-            self._do(act, args)
+            return
+        try:
+            act(*args)
+        except Exception as problem:
+            self._failed(act, problem)
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -51,4 +54,7 @@ class Inbox:
         try:
             act(*args)
         except Exception as problem:
-            self._log(ERROR, "Unexpected error while applying a change", err=problem, handler=act.__qualname__)
+            self._failed(act, problem)
+
+    def _failed(self, act: Callable[..., None], problem: Exception) -> None:
+        self._log(ERROR, "Unexpected error while applying a change", err=problem, handler=act.__qualname__)

@@ -146,7 +146,8 @@ class Histogram(Family):
         # One number per bucket, followed by the sum of all values.
         self._empty: list[float] = [0] * (len(bounds) + 2)
         self._values: dict[Labels, list[float]] = {} if labels else {(): self._empty.copy()}
-        self._waiting: defaultdict[Labels, list[float]] = defaultdict(list)
+        self.waiting: defaultdict[Labels, list[float]] = defaultdict(list)
+        """Values that have yet to be put into buckets. Callers that add one for every pod do so directly."""
         self._native: dict[Labels, NativeBuckets] | None = None
 
     def keep_native(self) -> None:
@@ -157,20 +158,20 @@ class Histogram(Family):
     def observe(self, labels: Labels, value: float) -> None:
         """Record a value. Values are put into buckets when metrics are read, or by `tidy`: together they take a third
         of the time."""
-        self._waiting[labels].append(value)
+        self.waiting[labels].append(value)
 
     def observe_all(self, labels: Labels, values: Sequence[float]) -> None:
         """Record values."""
-        self._waiting[labels].extend(values)
+        self.waiting[labels].extend(values)
 
     def tidy(self) -> None:
         """Put the values that wait into buckets if they are many."""
-        if sum(map(len, self._waiting.values())) >= MOST_WAITING:
+        if sum(map(len, self.waiting.values())) >= MOST_WAITING:
             self._fold()
 
     def _fold(self) -> None:
         """Put the values that wait into buckets."""
-        for labels, waiting in self._waiting.items():
+        for labels, waiting in self.waiting.items():
             numbers = self._values.get(labels)
             if numbers is None:
                 numbers = self._values[labels] = self._empty.copy()
@@ -181,7 +182,7 @@ class Histogram(Family):
                 buckets = self._native.setdefault(labels, NativeBuckets())
                 for value in waiting:
                     buckets.observe(value)
-        self._waiting.clear()
+        self.waiting.clear()
 
     def reset(self) -> None:
         self._fold()

@@ -320,16 +320,17 @@ class Metrics:
         return family
 
     # --- called by the loop -------------------------------------------------------------------------------------------
+    # What happens for every pod is added to a family's numbers directly: a call in between would show.
 
     def attempt(self, result: str, profile: str, seconds: float) -> None:
         """An attempt ended: "scheduled" (counted once the pod is bound), "unschedulable" or "error"."""
         labels = (result, profile)
-        self._attempts.add(labels)
-        self._attempt_seconds.observe(labels, seconds)
+        self._attempts.values[labels] += 1
+        self._attempt_seconds.waiting[labels].append(seconds)
 
     def algorithm(self, seconds: float) -> None:
         """How long it took to find a node, including PostFilter."""
-        self._algorithm_seconds.observe((), seconds)
+        self._algorithm_seconds.waiting[()].append(seconds)
 
     def group_attempt(self, result: str, profile: str, seconds: float) -> None:
         """The cycle of a pod group ended."""
@@ -342,10 +343,10 @@ class Metrics:
 
     def scheduled(self, attempts: int, sli_seconds: float | None, *, after_flush: bool) -> None:
         """A pod was bound, after this many attempts and this long after it first became active."""
-        self._pod_attempts.observe((), attempts)
+        self._pod_attempts.waiting[()].append(attempts)
         if sli_seconds is not None:
             label = str(attempts) if attempts < MOST_ATTEMPTS else f"{MOST_ATTEMPTS}+"
-            self._sli_seconds.observe((label,), sli_seconds)
+            self._sli_seconds.waiting[label,].append(sli_seconds)
         if after_flush:
             self._after_flush.add(())
 
@@ -377,17 +378,17 @@ class Metrics:
     def batch(self, profile: str, results: Iterable[str], flushes: Iterable[str]) -> None:
         """Whether a hint was available and used ("no_hint", "hint_used", …), and why batches were flushed."""
         for result in results:
-            self._batch_results.add((profile, result))
+            self._batch_results.values[profile, result] += 1
         for reason in flushes:
-            self._batch_flushes.add((profile, reason))
+            self._batch_flushes.values[profile, reason] += 1
 
     def node_hint(self, hinted: str, profile: str, seconds: float) -> None:
         """A node hint was looked up: "hint" or "no_hint"."""
-        self._get_hint_seconds.observe((hinted, profile), seconds)
+        self._get_hint_seconds.waiting[hinted, profile].append(seconds)
 
     def batch_stored(self, profile: str, seconds: float) -> None:
         """The scores of a pod were stored for the next one, or not."""
-        self._store_seconds.observe((profile,), seconds)
+        self._store_seconds.waiting[profile,].append(seconds)
 
     def permit_wait(self, result: str, seconds: float) -> None:
         """A pod has finished waiting on Permit."""
@@ -407,7 +408,7 @@ class Metrics:
 
     def event_handled(self, event: str, seconds: float) -> None:
         """A cluster event with this label was handled."""
-        self._event_seconds.observe((event,), seconds)
+        self._event_seconds.waiting[event,].append(seconds)
 
     def preemption_attempted(self) -> None:
         """Preemption was attempted for a pod, successfully or not."""
@@ -437,7 +438,7 @@ class Metrics:
 
     def goroutines(self, operation: str, change: int) -> None:
         """The number of running tasks of a kind changed."""
-        self._goroutines.add((operation,), change)
+        self._goroutines.values[operation,] += change
 
     def cache_size(self, kind: str, number: int) -> None:
         """How many "nodes", "pods" or "assumed_pods" are in the scheduler's cache."""
@@ -451,15 +452,15 @@ class Metrics:
 
     def incoming(self, queue: str, event: str) -> None:
         """An event added a pod to a queue."""
-        self._incoming.add((queue, event))
+        self._incoming.values[queue, event] += 1
 
     def pending(self, queue: str, change: int) -> None:
         """The number of pods in a queue changed."""
-        self._pending.add((queue,), change)
+        self._pending.values[queue,] += change
 
     def in_flight(self, event: str, change: int) -> None:
         """The number of events kept for in-flight pods changed."""
-        self._in_flight.add((event,), change)
+        self._in_flight.values[event,] += change
 
     def hint(self, plugin: str, event: str, outcome: str, seconds: float) -> None:
         """A queueing hint function returned."""

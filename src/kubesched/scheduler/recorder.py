@@ -29,6 +29,8 @@ from functools import lru_cache
 from itertools import islice
 from typing import Final
 
+import msgspec
+
 from kubesched.api import objects as api
 from kubesched.base.clock import Clock
 from kubesched.base.log import ERROR, Log, SilentLog
@@ -60,49 +62,26 @@ _MAX_NAME = 253
 Key = tuple[str, ...]
 
 
-class _Entry:
+class _Entry(msgspec.Struct, eq=False):
     """An event and the state of its series."""
 
-    __slots__ = (
-        "action",
-        "again",
-        "count",
-        "kind",
-        "last",
-        "name",
-        "nanoseconds",
-        "note",
-        "profile",
-        "queued",
-        "reason",
-        "regarding",
-        "related",
-        "stored",
-        "time",
-        "tries",
-        "writing",
-    )
-
-    def __init__(
-        self, profile: str, regarding: api.Object, related: api.Object | None, kind: str, reason: str, action: str
-    ) -> None:
-        self.profile = profile
-        self.regarding = regarding
-        self.related = related
-        self.kind = kind
-        self.reason = reason
-        self.action = action
-        self.note = ""
-        self.name = ""
-        self.time = 0.0
-        self.nanoseconds = 0
-        self.last = 0.0
-        self.count = 1
-        self.tries = 0
-        self.stored = False
-        self.queued = False
-        self.writing = False
-        self.again = False
+    profile: str
+    regarding: api.Object
+    related: api.Object | None
+    kind: str
+    reason: str
+    action: str
+    note: str
+    time: float
+    nanoseconds: int
+    name: str = ""
+    last: float = 0.0
+    count: int = 1
+    tries: int = 0
+    stored: bool = False
+    queued: bool = False
+    writing: bool = False
+    again: bool = False
 
 
 class EventRecorder:
@@ -165,21 +144,20 @@ class EventRecorder:
         key = _key(profile, kind, reason, action, regarding, related)
         known = self._cache.get(key)
         if known is None:
-            self._begin(key, _Entry(profile, regarding, related, kind, reason, action), note)
+            if self._spam.allows(profile, regarding):
+                now = self._clock.now()
+                # The event's name contains the time, and must be unique among the events of a pod.
+                self._last_name = max(int(now * 1e9), self._last_name + 1)
+                self._begin(key, _Entry(profile, regarding, related, kind, reason, action, note, now, self._last_name))
+            else:
+                self.suppressed += 1
             return
         known.count += 1
         known.last = self._clock.now()
         if known.count == 2:
             self._enqueue(known)
 
-    def _begin(self, key: Key, entry: _Entry, note: str) -> None:
-        if not self._spam.allows(entry.profile, entry.regarding):
-            self.suppressed += 1
-            return
-        entry.time = self._clock.now()
-        entry.note = note
-        # The event's name contains the time, and must be unique among the events of a pod.
-        entry.nanoseconds = self._last_name = max(int(entry.time * 1e9), self._last_name + 1)
+    def _begin(self, key: Key, entry: _Entry) -> None:
         self._cache[key] = entry
         if len(self._cache) > CACHE_SIZE:
             self._cache.popitem(last=False)
@@ -241,7 +219,8 @@ class EventRecorder:
         return self._clock.now() - max(entry.time, entry.last) < PATIENCE
 
     async def _write(self, entry: _Entry) -> None:
-        entry.queued, entry.again, entry.writing = False, False, True
+        entry.queued = entry.again = False
+        entry.writing = True
         self._writing += 1
         try:
             done = await self._try(entry)
@@ -274,7 +253,11 @@ class EventRecorder:
     async def _try(self, entry: _Entry) -> bool:
         """Write the current state of the event; False if it should be retried."""
         try:
-            await self._create_or_patch(entry)
+            if entry.count == 1:
+                await self._client.create_event(_namespace(entry), self._document(entry))
+                entry.stored = True
+            else:
+                await self._create_or_patch(entry)
         except ApiError as error:
             if error.reason == "AlreadyExists":
                 return self._already_exists(entry, error)
@@ -295,8 +278,9 @@ class EventRecorder:
         return True
 
     async def _create_or_patch(self, entry: _Entry) -> None:
+        """Write a series."""
         namespace = _namespace(entry)
-        if entry.count > 1 and entry.stored:
+        if entry.stored:
             try:
                 await self._client.patch_event(namespace, entry.name, {"series": _series(entry)})
                 return

@@ -91,29 +91,40 @@ class Publisher:
             try:
                 handler(*args)
             except Exception as problem:
-                message = "Unexpected error while an attempt was reported"
-                self._log(ERROR, message, pod=pod, subscriber=handler.__qualname__, err=problem)
+                self._failed(handler, pod, problem)
+
+    def _stage(self, handlers: Handlers, attempt: Attempt) -> None:
+        """Notify them of a stage that most attempts go through."""
+        for handler in handlers:
+            try:
+                handler(attempt)
+            except Exception as problem:
+                self._failed(handler, attempt.pod, problem)
+
+    def _failed(self, handler: Callable[..., None], pod: api.Pod, problem: Exception) -> None:
+        message = "Unexpected error while an attempt was reported"
+        self._log(ERROR, message, pod=pod, subscriber=handler.__qualname__, err=problem)
 
     def skipped(self, pod: api.Pod, profile: str, reason: Skipped) -> None:
         self._notify(self._overriding("skipped"), pod, pod, profile, reason)
 
     def started(self, attempt: Attempt) -> None:
-        self._notify(self._started, attempt.pod, attempt)
+        self._stage(self._started, attempt)
 
     def searched(self, attempt: Attempt) -> None:
-        self._notify(self._searched, attempt.pod, attempt)
+        self._stage(self._searched, attempt)
 
     def decided(self, attempt: Attempt) -> None:
-        self._notify(self._decided, attempt.pod, attempt)
+        self._stage(self._decided, attempt)
 
     def binding_started(self, attempt: Attempt) -> None:
-        self._notify(self._binding_started, attempt.pod, attempt)
+        self._stage(self._binding_started, attempt)
 
     def waiting(self, attempt: Attempt) -> None:
         self._notify(self._overriding("waiting"), attempt.pod, attempt)
 
     def bound(self, attempt: Attempt) -> None:
-        self._notify(self._bound, attempt.pod, attempt)
+        self._stage(self._bound, attempt)
 
     def failed(self, attempt: Attempt) -> None:
         self._notify(self._overriding("failed"), attempt.pod, attempt)
@@ -125,5 +136,5 @@ class Publisher:
         self._notify(self._overriding("dropped"), attempt.pod, attempt, reason, known)
 
     def finished(self, attempt: Attempt) -> None:
-        self._notify(self._finished, attempt.pod, attempt)
+        self._stage(self._finished, attempt)
         attempt.close()
