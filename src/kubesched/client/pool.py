@@ -131,7 +131,7 @@ class ConnectionPool:
 
     def answered(self, connection: _Connection, exchange: Exchange, response: Response) -> None:
         """A response is whole. If its connection can be reused, it takes the next request."""
-        if connection.is_reusable:
+        if connection.is_reusable():
             connection.idle_since = time.monotonic()
             self._idle.append(connection)
         else:
@@ -195,7 +195,7 @@ class ConnectionPool:
         while self._idle:
             connection = self._idle.pop()
             is_fresh = time.monotonic() - connection.idle_since < KEEP_ALIVE
-            if is_fresh and connection.context is context and connection.is_reusable:
+            if is_fresh and connection.context is context and connection.is_reusable():
                 return connection
             connection.close()
         return None
@@ -246,8 +246,8 @@ class _Connection(asyncio.Protocol):
         self._reader = ResponseReader()
         self._exchange: Exchange | None = None
 
-    @property
     def is_reusable(self) -> bool:
+        """Whether another request can be sent."""
         transport = self.transport
         return self._reader.reusable and transport is not None and not transport.is_closing()
 

@@ -172,13 +172,6 @@ class Transport:
                     raise
             await self._clock.sleep(delay)
 
-    def _observed(
-        self, request: Request, code: int, seconds: float, waited: float, received: int | None = None
-    ) -> None:
-        if self._observe is not None:
-            sent = 0 if request.body is None else len(request.body)
-            self._observe(RequestDone(request.method, self._host, code, seconds, waited, sent, received))
-
     # --- single requests, over our own connections --------------------------------------------------------------------
 
     async def _exchange(self, request: Request, identity: Identity, waited: float) -> Response:
@@ -197,8 +190,9 @@ class Transport:
             self._pool.give_up(exchange)
             raise
         finally:
-            if exchange.began:
-                self._observed(request, code, time.perf_counter() - exchange.began, waited, received)
+            if exchange.began and self._observe is not None:
+                seconds, sent = time.perf_counter() - exchange.began, len(request.body or b"")
+                self._observe(RequestDone(request.method, self._host, code, seconds, waited, sent, received))
 
     def _encoded(self, request: Request, identity: Identity) -> bytes:
         if identity is not self._identity:
@@ -255,7 +249,9 @@ class Transport:
             code = response.status
             return response
         finally:
-            self._observed(request, code, time.perf_counter() - began, waited)
+            if self._observe is not None:
+                seconds, sent = time.perf_counter() - began, len(request.body or b"")
+                self._observe(RequestDone(request.method, self._host, code, seconds, waited, sent))
 
     async def _send_authenticated(self, request: Request) -> Stream:
         identity = await self._credentials.current()

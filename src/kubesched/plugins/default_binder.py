@@ -15,7 +15,9 @@ class DefaultBinder(Plugin):
     reads = Reads.NODE
 
     async def bind(self, state: CycleState, pod: api.Pod, node_name: str) -> Status | None:
-        self.handle.log(3, "Attempting to bind pod to node", logger="Bind.DefaultBinder", pod=pod, node=node_name)
+        log = self.handle.log
+        if log.verbosity >= 3:
+            log(3, "Attempting to bind pod to node", logger="Bind.DefaultBinder", pod=pod, node=node_name)
         try:
             await self.handle.client.bind(pod, node_name)
         except Exception as problem:

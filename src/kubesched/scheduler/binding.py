@@ -112,12 +112,16 @@ class BindingCycle:
                 return Failure.of_refusal(status)
         # From here on nothing makes the pod unschedulable, so the queue need not keep events for it.
         shared.inbox.put(shared.queue.done, pod.uid)
-        # A PreBind that only writes is part of the binding: events wait for it too.
-        with nullcontext() if waits else self._calls:
-            status = await run_pre_bind(shared, attempt, needed)
-        if status is not None:
-            return Failure.of_status(status)
-        if not self._statuses.is_async:
+        if needed:
+            # A PreBind that only writes is part of the binding: events wait for it too.
+            with nullcontext() if waits else self._calls:
+                status = await run_pre_bind(shared, attempt, needed)
+            if status is not None:
+                return Failure.of_status(status)
+        else:
+            attempt.begin_point()
+            attempt.end_point("PreBind")
+        if not self._statuses.is_async and self._statuses.is_writing(pod.uid):
             await self._statuses.written(pod.uid)
         status = await self._bind(attempt)
         if status is not None:

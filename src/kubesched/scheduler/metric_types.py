@@ -162,7 +162,8 @@ class Histogram(Family):
 
     def observe_all(self, labels: Labels, values: Sequence[float]) -> None:
         """Record values."""
-        self.waiting[labels].extend(values)
+        if values:
+            self.waiting[labels].extend(values)
 
     def tidy(self) -> None:
         """Put the values that wait into buckets if they are many."""

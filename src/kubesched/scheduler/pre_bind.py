@@ -20,16 +20,14 @@ async def run_pre_bind(shared: Shared, attempt: Attempt, plugins: Sequence[Any])
     it.
     """
     attempt.begin_point()
-    status: Status | None = None
-    if plugins:
-        uid = attempt.assumed.uid
-        stage = shared.pre_binding[uid] = PreBinding()
-        try:
-            status = await _groups(attempt, plugins, stage)
-            if status is None and not stage.finish():
-                status = error(stage.message)
-        finally:
-            del shared.pre_binding[uid]
+    uid = attempt.assumed.uid
+    stage = shared.pre_binding[uid] = PreBinding()
+    try:
+        status = await _groups(attempt, plugins, stage)
+        if status is None and not stage.finish():
+            status = error(stage.message)
+    finally:
+        del shared.pre_binding[uid]
     attempt.end_point("PreBind", SUCCESS if status is None else status.code.upstream)
     return status
 

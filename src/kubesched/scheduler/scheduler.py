@@ -159,7 +159,7 @@ class Scheduler:
         while not self._stopping:
             began, cycles = clock.monotonic(), 0
             while cycles < SLICE_CYCLES and clock.monotonic() - began < SLICE_SECONDS:
-                if not await self._one():
+                if not await self._try(self.queue.pop()):
                     break
                 cycles += 1
             else:
@@ -169,11 +169,8 @@ class Scheduler:
             if not self.queue.ready and not self._stopping:
                 await self._wake.wait()
 
-    async def _one(self) -> bool:
-        """Try the next pod; False if there is none."""
-        return await self._try(self.queue.pop())
-
     async def _try(self, queued: QueuedPodInfo | None) -> bool:
+        """Try a pod; False if there is none."""
         if queued is None:
             return False
         try:

@@ -101,6 +101,10 @@ class StatusWriter:
         answered = self._patched.get(pod.uid)
         return answered if answered is not None and _version(answered) > _version(known) else known
 
+    def is_writing(self, uid: str) -> bool:
+        """Whether a patch of a pod's status waits, or is on its way."""
+        return uid in self._last or uid in self._waiting
+
     async def written(self, uid: str) -> None:
         """Before a pod is bound, drop the patches that have not been sent and wait for the one that has. A patch that
         arrived after the binding would mark a bound pod as unscheduled.
