@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -10,10 +13,11 @@ import yaml
 from tests.controllers.world import World, world
 
 from kubesched.apiserver.inprocess.local import LocalClient
+from kubesched.apiserver.storage.store import StoreEvent
 from kubesched.apiserver.wire.status import StatusError
 from kubesched.base.clocks import VirtualClock, virtual_time
 from kubesched.base.types import JSON
-from kubesched.reconcile.access import DAEMON_SETS, DEPLOYMENTS, NAMESPACES, NODES, PODS, STATEFUL_SETS
+from kubesched.reconcile.access import BUDGETS, DAEMON_SETS, DEPLOYMENTS, NAMESPACES, NODES, PODS, STATEFUL_SETS
 
 FOLDER = Path(__file__).parent / "applications"
 APPLICATIONS = sorted(FOLDER.glob("*.yaml"))
@@ -65,6 +69,44 @@ def settled(w: World, namespace: str) -> bool:
     )
 
 
+def missing(w: World, budget: JSON) -> int:
+    """How many healthy pods a budget lacks, counted from the pods and their workloads alone."""
+    spec, namespace = budget["spec"], budget["metadata"]["namespace"]
+    labels = spec["selector"]["matchLabels"]
+    owners = [
+        obj for _, obj in workloads(w, namespace) if labels.items() <= obj["spec"]["selector"]["matchLabels"].items()
+    ]
+    replicas = sum(obj["spec"]["replicas"] for obj in owners)
+    least = spec["minAvailable"] if "minAvailable" in spec else replicas - number_of(spec["maxUnavailable"], replicas)
+    return least - sum(map(is_ready, w.running(**labels)))
+
+
+def number_of(count_or_share: int | str, whole: int) -> int:
+    if isinstance(count_or_share, int):
+        return count_or_share
+    return math.ceil(int(count_or_share.removesuffix("%")) * whole / 100)
+
+
+def is_ready(pod: JSON) -> bool:
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in pod["status"].get("conditions", ()))
+
+
+@contextmanager
+def budgets_hold(w: World) -> Iterator[None]:
+    """Count again after every change of a pod: no budget may ever lack a pod, and all must have had fewer to spare."""
+    to_spare: dict[str, set[int]] = {each["metadata"]["name"]: {-missing(w, each)} for each in w.access.list(BUDGETS)}
+
+    def look(event: StoreEvent) -> None:
+        for budget in w.access.list(BUDGETS):
+            to_spare[budget["metadata"]["name"]].add(-missing(w, budget))
+
+    observers = w.api.store.shelf(PODS).observers
+    observers.append(look)
+    yield
+    observers.remove(look)
+    assert all(min(numbers) >= 0 and len(numbers) > 1 for numbers in to_spare.values()), to_spare
+
+
 async def drain(w: World, client: LocalClient, node: str) -> None:
     """Evict everything but the pods of DaemonSets, as kubectl does: again and again until budgets allow it."""
     w.access.edit(NODES, node, lambda obj: obj["spec"].update(unschedulable=True))
@@ -77,6 +119,7 @@ async def drain(w: World, client: LocalClient, node: str) -> None:
             and pod["status"]["phase"] not in ("Succeeded", "Failed")
         ]
         if not left:
+            w.access.edit(NODES, node, lambda obj: obj["spec"].update(unschedulable=False))
             return
         for pod in left:
             meta = {"name": pod["metadata"]["name"], "namespace": pod["metadata"]["namespace"]}
@@ -93,7 +136,8 @@ async def drain(w: World, client: LocalClient, node: str) -> None:
 @pytest.mark.parametrize("file", APPLICATIONS, ids=lambda file: file.stem)
 @virtual_time
 async def test_an_application(clock: VirtualClock, file: Path) -> None:
-    """Every document is accepted strictly; pods run; a new image rolls out; a node is drained; nothing is left."""
+    """Every document is accepted strictly; pods run; a new image rolls out; all nodes are drained in
+    turn within the budgets; nothing is left."""
     documents = [each for each in yaml.safe_load_all(file.read_text("utf-8")) if each]
     (namespace,) = [each["metadata"]["name"] for each in documents if each["kind"] == "Namespace"]
     async with world(clock, nodes=4) as w:
@@ -111,7 +155,9 @@ async def test_an_application(clock: VirtualClock, file: Path) -> None:
         selectors = [obj["spec"]["selector"]["matchLabels"] for _, obj in workloads(w, namespace)]
         images = {pod["spec"]["containers"][0]["image"] for labels in selectors for pod in w.pods(**labels)}
         assert images == {NEXT}
-        await drain(w, client, "node-1")
+        with budgets_hold(w):
+            for node in w.names(NODES):
+                await drain(w, client, node)
         await w.until(lambda: settled(w, namespace), 300)
         for each in reversed(documents):
             path = f"{path_of(w, each)}/{each['metadata']['name']}"
