@@ -1,7 +1,4 @@
-"""The commands of the guides about learning, plugins, scenarios and experiments can be typed, with small files.
-
-The commands of other pages are typed in tests/kubectl and tests/site.
-"""
+"""The commands of pages that need no running cluster can be typed, with small files and short runs."""
 
 from __future__ import annotations
 
@@ -24,6 +21,8 @@ SHORTER = {
     "sweep": ("--seeds", "1-2", "--jobs", "1"),
     "tune": ("--trials", "2", "--seeds", "1", "--held-out", "1001-1002", "--jobs", "1"),
     "compare": ("--seeds", "2"),
+    "torture": ("--seeds", "1"),
+    "bench": ("--list",),
 }
 """Fewer runs than the pages ask for: the last of two equal options counts."""
 
@@ -31,7 +30,8 @@ SHORTER = {
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The files that the pages name."""
-    (tmp_path / "examples").symlink_to(EXAMPLES)
+    for name in ("examples", "bench", "tests"):
+        (tmp_path / name).symlink_to(ROOT / name)
     (tmp_path / "scenarios").mkdir()
     shutil.copy(EXAMPLES / "scenarios/node10.yaml", tmp_path / "scenarios")
     shutil.copy(EXAMPLES / "scenarios/node10.py", tmp_path / "day.py")
@@ -49,13 +49,22 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize(
     ("page", "number", "left_out"),
-    [("learn.md", 4, ()), ("plugins.md", 2, ("run",)), ("scenarios.md", 7, ()), ("research.md", 2, ("dask",))],
+    [
+        ("guides/contrib.md", 2, ()),
+        ("guides/learn.md", 4, ()),
+        ("guides/plugins.md", 2, ("run",)),
+        ("guides/scenarios.md", 7, ()),
+        ("guides/research.md", 2, ("dask",)),
+        ("performance.md", 3, ("DIR",)),
+        ("reference/conformance.md", 1, ()),
+        ("reliability.md", 4, ()),
+    ],
 )
-def test_a_guide_can_be_typed(folder: Path, page: str, number: int, left_out: tuple[str, ...]) -> None:
+def test_a_page_can_be_typed(folder: Path, page: str, number: int, left_out: tuple[str, ...]) -> None:
     """Every command succeeds. Left out are daemons, which have tests of their own, and a Dask cluster."""
     commands = [
-        [*words, *SHORTER.get(words[0], ())]
-        for words in typed(ROOT / "docs/guides" / page, "kubesched")
+        [*(word.replace("corpus/*", "corpus/taints.jsonl.gz") for word in words), *SHORTER.get(words[0], ())]
+        for words in typed(ROOT / "docs" / page, "kubesched")
         if not any(word in " ".join(words) for word in left_out)
     ]
     assert len(commands) == number

@@ -77,7 +77,9 @@ def missing(w: World, budget: JSON) -> int:
         obj for _, obj in workloads(w, namespace) if labels.items() <= obj["spec"]["selector"]["matchLabels"].items()
     ]
     replicas = sum(obj["spec"]["replicas"] for obj in owners)
-    least = spec["minAvailable"] if "minAvailable" in spec else replicas - number_of(spec["maxUnavailable"], replicas)
+    least: int = (
+        spec["minAvailable"] if "minAvailable" in spec else replicas - number_of(spec["maxUnavailable"], replicas)
+    )
     return least - sum(map(is_ready, w.running(**labels)))
 
 

@@ -12,8 +12,10 @@ import pytest
 import yaml
 from tests.e2e.parts import HELM, VARIABLE, find
 from tests.kubectl.local import Local, eventually, local
+from tests.pages import typed
 
-DEPLOY = Path(__file__).parents[2] / "deploy"
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
 CHART = DEPLOY / "helm" / "kubesched"
 WAIT = ("--wait", "--timeout=240s")
 REPLACEMENT = ("--set=schedulerName=default-scheduler", "--set=leaderElection.resourceName=kube-scheduler")
@@ -65,7 +67,9 @@ pytestmark = [
 def helm(*arguments: str, stdin: str = "", env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     """Run helm, whatever its end."""
     command = [str(find(HELM)), *arguments]
-    return subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, env=env, timeout=300)
+    return subprocess.run(
+        command, input=stdin, capture_output=True, text=True, check=False, env=env, timeout=300, cwd=ROOT
+    )
 
 
 def documents(text: str) -> dict[tuple[str, str], Any]:
@@ -172,7 +176,8 @@ def cluster(tmp_path: Path) -> Iterator[Local]:
 
 
 def test_a_release_is_installed_upgraded_and_rolled_back(cluster: Local, tmp_path: Path) -> None:
-    """Each revision decides about the pods that name its scheduler, with its plugins; uninstalling leaves nothing."""
+    """Installed as the guide says; each revision decides about the pods that name its scheduler, with its plugins;
+    uninstalling leaves nothing."""
 
     def release(*arguments: str) -> str:
         done = helm(*arguments, "--namespace=kube-system", env=cluster.environment)
@@ -198,7 +203,8 @@ def test_a_release_is_installed_upgraded_and_rolled_back(cluster: Local, tmp_pat
     first, second = tmp_path / "first.json", tmp_path / "second.json"
     first.write_text(json.dumps(INSTALLED), "utf-8")
     second.write_text(json.dumps(UPGRADED), "utf-8")
-    notes = release("install", "kubesched", str(CHART), f"--values={first}", *WAIT)
+    (install,) = typed(ROOT / "docs/guides/deploy.md", "helm")
+    notes = release(*install, f"--values={first}", *WAIT)
     assert 'schedules pods with "schedulerName: kubesched"' in notes
     assert ready() == ["true", "true"]
     create("first", "kubesched")

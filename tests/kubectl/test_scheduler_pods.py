@@ -74,6 +74,15 @@ def test_a_scheduler_that_cannot_start_is_restarted_with_back_off(deployed: Loca
     deployed("delete pod broken -n kube-system")
 
 
+def test_a_deleted_scheduler_releases_its_lease(deployed: Local) -> None:
+    """Its process is asked to end, and leaves the lease without a holder, so that the next one need not wait."""
+    deployed("apply -f -", STATIC.replace("--leader-elect=false", "--leader-elect=true"))
+    holder = ("get", "lease", "kube-scheduler", "-n", "kube-system", "-o", "jsonpath={.spec.holderIdentity}")
+    eventually(lambda: deployed.run(*holder).stdout, what="it leads")
+    deployed("delete pod kube-scheduler -n kube-system")
+    eventually(lambda: deployed(" ".join(holder)) == "", what="the lease has no holder")
+
+
 def test_without_programs_an_event_says_so(deployed: Local) -> None:
     """A program with a service account of its own would act on the cluster, but nothing runs."""
     deployed("create serviceaccount operator")

@@ -64,6 +64,9 @@ def test_lines_without_quotes() -> None:
     ]
     assert said(stream)[2].endswith('] No "authentication-kubeconfig" provided')
     assert said(stream)[3].endswith('] "structured" pod="default/web-1"')
+    log(2, "ping check failed: readyz\n[-]ping failed: too slow\n")
+    assert said(stream)[4].endswith(" healthz.go:311] ping check failed: readyz")
+    assert said(stream)[5:] == ["[-]ping failed: too slow"]
 
 
 def test_a_line_of_json() -> None:
