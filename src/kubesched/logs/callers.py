@@ -544,7 +544,9 @@ _PRINTF: Final = {
     "No authorization-kubeconfig provided, so": "options/authorization.go:193",
 }
 """Messages, by how they begin, that upstream formats in klog's older way: no fields, and text without quotes."""
-PRINTF_PLACES: Final = frozenset(_PRINTF.values())
+_FAILED_CHECK: Final = " check failed: ", "healthz/healthz.go:311"
+"""This message, also of that kind, begins with the names of checks."""
+PRINTF_PLACES: Final = frozenset((*_PRINTF.values(), _FAILED_CHECK[1]))
 
 WITHOUT_CONTEXT: Final = (
     "dynamicresources/dra_manager.go",
@@ -570,4 +572,6 @@ def upstream_caller(message: str, fields: Mapping[str, object]) -> str | None:
     """
     if message == MOVED:
         return _MOVED_AFTER_FAILURE if "schedulingCycle" in fields else _MOVED.get(str(fields.get("queue")))
-    return _PLACES.get(message) or next((_PRINTF[each] for each in _PRINTF if message.startswith(each)), None)
+    found = _PLACES.get(message) or next((_PRINTF[each] for each in _PRINTF if message.startswith(each)), None)
+    part, place = _FAILED_CHECK
+    return place if found is None and part in message else found

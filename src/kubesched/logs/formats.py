@@ -44,8 +44,8 @@ class TextFormat:
         first = [key for key in (("err", "logger") if level == ERROR else ("logger",)) if key in fields]
         parts += [text_pair(key, fields[key]) for key in first]
         parts += [text_pair(key, value) for key, value in fields.items() if key not in first]
-        parts.append("\n")
-        return "".join(parts)
+        line = "".join(parts)
+        return line if line.endswith("\n") else f"{line}\n"
 
 
 class JsonFormat:
