@@ -130,7 +130,7 @@ def _each_seed(text: str) -> Iterator[int]:
     for part in text.split(","):
         first, _, last = part.strip().partition("-")
         if not first.isdigit() or not (last or first).isdigit() or int(last or first) < int(first):
-            raise argparse.ArgumentTypeError(f"{part!r} is no seed and no range of seeds such as 42-51")
+            raise argparse.ArgumentTypeError(f"{part!r} is neither a seed nor a range of seeds such as 42-51")
         yield from range(int(first), int(last or first) + 1)
 
 

@@ -29,7 +29,7 @@ async def answer(request: web.Request) -> web.Response:
     try:
         body = json.loads(await request.read())
     except ValueError:
-        raise web.HTTPBadRequest(text="the body is no JSON") from None
+        raise web.HTTPBadRequest(text="the body is not JSON") from None
     given = {key.lower(): value for key, value in body.items()} if isinstance(body, dict) else {}  # as Go reads it
     pod = given.get("pod")
     if not isinstance(pod, dict):

@@ -350,7 +350,7 @@ async def test_all_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
     )
     assert code == 1
     assert "Error: --plugin: nowhere:Plugin: ModuleNotFoundError: No module named 'nowhere'" in errors
-    assert "Error: --plugin: os:path is no plugin" in errors
+    assert "Error: --plugin: os:path is not a plugin" in errors
     assert "Picky" in errors
     assert "parallelism" in errors
     assert "foo" in errors

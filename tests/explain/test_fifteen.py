@@ -40,7 +40,7 @@ FIRST_FIX = {
     "budget": "evict default/batch-1, default/lone-db-2 from db-2",
     "gate": "remove the scheduling gate example.com/quota",
     "max-pods": "evict default/small-0 from small-1",
-    "node-name": "create the pod anew without spec.nodeName",
+    "node-name": "recreate the pod without spec.nodeName",
 }
 
 

@@ -116,10 +116,10 @@ def test_a_changed_file_is_reloaded(folder: Path) -> None:
         ("nowhere.py", "--plugin: nowhere.py: there is no such file"),
         ("picky:Piky", "--plugin: picky:Piky: there is no Piky in picky; its plugins are Picky, prefer_ssd"),
         ("picky:Plugin.name", "there is no name in picky"),
-        ("picky:kubesched", "--plugin: picky:kubesched is no plugin; derive a class from kubesched.Plugin"),
+        ("picky:kubesched", "--plugin: picky:kubesched is not a plugin; derive a class from kubesched.Plugin"),
         (":It", "not of the form module:Name, or file.py:Name"),
         ("picky:", "not of the form module:Name, or file.py:Name"),
-        ("json", "--plugin: json is no plugin"),
+        ("json", "--plugin: json is not a plugin"),
         ("broken.py", "ZeroDivisionError: division by zero (broken.py:2)"),
         ("wrong.py", "wrong.py: plugin 'Wrong': filter(self) cannot be called; write filter(self, state, pod, node)"),
         ("badly.py", "badly(pod) cannot be a plugin; write badly(pod, node)"),
@@ -157,7 +157,7 @@ def test_a_path_that_is_not_there(folder: Path) -> None:
 
 def test_no_such_folder() -> None:
     """A folder that does not exist is reported."""
-    assert added(folders=["/nowhere/at/all"])[2] == ["--plugin-dir: /nowhere/at/all is no folder"]
+    assert added(folders=["/nowhere/at/all"])[2] == ["--plugin-dir: /nowhere/at/all is not a folder"]
 
 
 def test_two_plugins_of_one_name(folder: Path) -> None:

@@ -160,7 +160,7 @@ def test_progress_has_the_time_left(scenario: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "problem"),
     [
-        (("--seeds", "ten"), "'ten' is no seed and no range of seeds such as 1-10"),
+        (("--seeds", "ten"), "'ten' is neither a seed nor a range of seeds such as 1-10"),
         (("--executor", "nothing"), "give processes, joblib, dask:ADDRESS, ray or module:function"),
         (("--executor", "json:dumps"), "json:dumps: dumps() missing"),
         (("--executor", "builtins:dict"), "returned dict, not a concurrent.futures.Executor"),

@@ -165,7 +165,7 @@ def _key(key: object, node: yaml.MappingNode) -> str:
         return "true" if key else "false"
     if isinstance(key, int | float):
         return str(key)
-    raise ConstructorError("while constructing a mapping", node.start_mark, "found a key that is no string", None)
+    raise ConstructorError("while constructing a mapping", node.start_mark, "found a key that is not a string", None)
 
 
 def compose_yaml(text: Text, limits: DocumentLimits = FILE) -> yaml.Node | None:

@@ -32,7 +32,7 @@ def seed_list(_context: click.Context, parameter: click.Parameter, text: str) ->
     for part in text.split(","):
         first, _, last = part.strip().partition("-")
         if not first.isdigit() or not (last or first).isdigit() or int(last or first) < int(first):
-            raise click.BadParameter(f"{part!r} is no seed and no range of seeds such as 1-10")
+            raise click.BadParameter(f"{part!r} is neither a seed nor a range of seeds such as 1-10")
         found += range(int(first), int(last or first) + 1)
     return list(dict.fromkeys(found))
 

@@ -53,7 +53,7 @@ def command(
     drain N      cordon N     uncordon N    taint N KEY=VALUE:EFFECT     untaint N KEY
     remove N     fail N       fail zone Z   add 3 like N                 delete pod X
 
-    The other way round, it looks for changes: --consolidate finds the nodes that could go altogether, and --fit the
+    It can also look for changes itself: --consolidate finds the nodes that could go, and --fit the
     fewest moves after which a pending pod fits. Nothing is changed in the cluster.
 
     \b

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 
 import msgspec
@@ -28,6 +29,17 @@ from kubesched.explain.survey import Survey, is_resolvable
 _FEW = 2
 _Kind = tuple[PodClass, str, str]
 """Class, nominated node and standing of a pod. Pods that share them share an explanation."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """How much of a report is wanted."""
+
+    fixes: int
+    """The most suggestions to look for."""
+    nodes: bool = True
+    node: str = ""
+    """If it is named, only this node counts."""
 
 
 class Explainer:
@@ -89,7 +101,7 @@ class Explainer:
             brief = enough()
             searched += not brief
             first, place = members[0]
-            report = self._report(first, place, fixes=0 if brief else _FEW, nodes=False)
+            report = self._report(first, place, _Wanted(0 if brief else _FEW, nodes=False))
             for pod, _ in members:
                 found[pod.key] = report if pod is first else self._named(report, first, pod)
         pods = tuple(found[pod.key] for pod in self.pods if pod.key in found)
@@ -100,8 +112,8 @@ class Explainer:
         place = self.standing(pod)
         if place.state is State.BOUND:
             with self._without(pod) as free:
-                return self._report(free, place, fixes=0, node=node)
-        return self._report(pod, place, node=node, fixes=MOST if fixes else 0)
+                return self._report(free, place, _Wanted(0, node=node))
+        return self._report(pod, place, _Wanted(MOST if fixes else 0, node=node))
 
     def standing(self, pod: api.Pod) -> Standing:
         """Where a pod stands before any decision."""
@@ -134,9 +146,7 @@ class Explainer:
             ),
         )
 
-    def _report(
-        self, pod: api.Pod, place: Standing, *, fixes: int = MOST, nodes: bool = True, node: str = ""
-    ) -> PodReport:
+    def _report(self, pod: api.Pod, place: Standing, wanted: _Wanted) -> PodReport:
         plain = PodReport(
             pod=pod.key,
             state=place.state,
@@ -159,42 +169,28 @@ class Explainer:
                 plain, words=f"{place.words} It is for scheduler {pod.scheduler_name}; the configuration has {known}."
             )
         survey = Survey(engine, supposed)
-        decision = Decision(survey.info, detailed=nodes)
-        decision.skips_post_filter = not fixes and not nodes
+        decision = Decision(survey.info, detailed=wanted.nodes)
+        decision.skips_post_filter = not wanted.fixes and not wanted.nodes
         engine.decide(decision)
         decision.close()
-        return self._decided(plain, pod, place, survey, decision, fixes=fixes, nodes=nodes, node=node)
+        return self._decided(plain, pod, place, survey, decision, wanted)
 
     def _decided(
-        self,
-        plain: PodReport,
-        pod: api.Pod,
-        place: Standing,
-        survey: Survey,
-        decision: Decision,
-        *,
-        fixes: int,
-        nodes: bool,
-        node: str,
+        self, plain: PodReport, pod: api.Pod, place: Standing, survey: Survey, decision: Decision, wanted: _Wanted
     ) -> PodReport:
-        state = plain.state
-        if state is State.PENDING and decision.node:
-            state = State.SCHEDULABLE
+        state = State.SCHEDULABLE if plain.state is State.PENDING and decision.node else plain.state
         tried: list[Tried] = []
-        if fixes and not place.is_served and (place.changes or not decision.node):
-            tried = self.tried[pod.key] = suggest(self.engines, pod, survey, place.changes, fixes)
+        if wanted.fixes and not place.is_served and (place.changes or not decision.node):
+            tried = self.tried[pod.key] = suggest(self.engines, pod, survey, place.changes, wanted.fixes)
         near = closest(survey)
-        room = decision.post_filter
-        nominated = room.nominated_node_name if room is not None and not decision.node else ""
-        ranks = _ranks(decision)
-        shown = [survey.table.row_of[node]] if node else survey.rows.tolist() if nodes else []
-        verdicts = tuple(self._node_verdict(survey, row, ranks, asked=bool(node)) for row in shown)
+        room = None if decision.node else decision.post_filter
+        verdicts = tuple(self._verdicts(survey, decision, wanted))
         headline = _headline(pod, state, decision, survey, place)
         runner, gap = _runner_up(decision)
         report = msgspec.structs.replace(
             plain,
             state=state,
-            headline=headline + _about_node(headline, verdicts[0]) if node else headline,
+            headline=headline + _about_node(headline, verdicts[0]) if wanted.node else headline,
             message=decision.message,
             node=place.node or decision.node,
             again=decision.node if place.node else "",
@@ -207,15 +203,15 @@ class Explainer:
             plugins={name: int(np.count_nonzero(each.mask)) for name, each in survey.verdicts.items()},
             without=tuple(_left_out(survey)),
             suggestions=tuple(each.suggestion for each in tried),
-            nominated_node=nominated,
-            victims=tuple(self._victims(survey, room.victims if room is not None and nominated else ())),
-            influence=tuple(influences(decision)) if nodes else (),
+            nominated_node=room.nominated_node_name if room is not None else "",
+            victims=tuple(self._victims(survey, room.victims if room is not None and room.nominated_node_name else ())),
+            influence=tuple(influences(decision)) if wanted.nodes else (),
             beside=self._decided_beside(pod),
         )
-        asked = survey.table.row_of[node] if node else near
+        asked = survey.table.row_of[wanted.node] if wanted.node else near
         if asked is None or not survey.refusers(asked):
             return report
-        return self._with_room(report, survey, asked, only=bool(node))
+        return self._with_room(report, survey, asked, only=bool(wanted.node))
 
     def _with_room(self, report: PodReport, survey: Survey, row: int, *, only: bool) -> PodReport:
         """Which pods would have to leave a node, and which ones budgets protect."""
@@ -242,14 +238,15 @@ class Explainer:
             else:
                 yield ResidentVictim(pod.key, pod.priority, budget.key, budget.status.disruptions_allowed)
 
-    def _node_verdict(
-        self, survey: Survey, row: int, ranks: Mapping[str, tuple[dict[str, int], int, int]], *, asked: bool
-    ) -> NodeVerdict:
-        name = survey.table.names[row]
-        if asked and name not in ranks:
-            scored = scored_rows(survey, row)
-            return verdict_on(survey, row, {} if scored is None else {name: scored})
-        return verdict_on(survey, row, ranks)
+    def _verdicts(self, survey: Survey, decision: Decision, wanted: _Wanted) -> Iterator[NodeVerdict]:
+        """The nodes that are wanted. A single one that does not fit gets the scores that it would have."""
+        ranks = _ranks(decision)
+        if wanted.node:
+            row = survey.table.row_of[wanted.node]
+            scored = ranks.get(wanted.node) or scored_rows(survey, row)
+            yield verdict_on(survey, row, {} if scored is None else {wanted.node: scored})
+        elif wanted.nodes:
+            yield from (verdict_on(survey, row, ranks) for row in survey.rows.tolist())
 
     def _decided_beside(self, pod: api.Pod) -> Beside | None:
         other = self._beside

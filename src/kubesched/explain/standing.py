@@ -94,7 +94,7 @@ def _on_node(pod: api.Pod, cluster: ClusterState) -> Standing:
     def drop(old: api.Pod) -> api.Pod:
         return replace(old, spec=replace(old.spec, node_name=""))
 
-    change = Change("nodeName", "create the pod anew without spec.nodeName", 2, edit=drop)
+    change = Change("nodeName", "recreate the pod without spec.nodeName", 2, edit=drop)
     return Standing(State.NO_SUCH_NODE, words, (change,))
 
 
@@ -123,7 +123,7 @@ def _foreign(pod: api.Pod, schedulers: Collection[str]) -> Standing | None:
     def rename(old: api.Pod) -> api.Pod:
         return replace(old, spec=replace(old.spec, scheduler_name=chosen))
 
-    what = f"start scheduler {name}, or create the pod anew with schedulerName {chosen}"
+    what = f"start scheduler {name}, or recreate the pod with schedulerName {chosen}"
     return Standing(State.FOREIGN, words, (Change("scheduler", what, 2, edit=rename),))
 
 

@@ -132,7 +132,7 @@ def plugin_class(source: object) -> type[Plugin]:
     if isinstance(found, type) and issubclass(found, Plugin):
         return found
     raise TypeError(
-        f"{place_of(source)} is no plugin; derive the class from kubesched.Plugin, "
+        f"{place_of(source)} is not a plugin; derive the class from kubesched.Plugin, "
         "or put @kubesched.filter or @kubesched.score on the function"
     )
 

@@ -136,7 +136,7 @@ def plugin_files(folder: str) -> list[Path]:
 
 def _files(folder: str, problems: list[str]) -> list[Path]:
     if not os.path.isdir(folder):
-        problems.append(f"--plugin-dir: {folder} is no folder")
+        problems.append(f"--plugin-dir: {folder} is not a folder")
         return []
     return plugin_files(folder)
 
@@ -146,7 +146,7 @@ def _attempt(place: str, source: str, problems: list[str]) -> list[PluginSource]
         return load_place(place)
     except NoPluginError as error:
         if source != "--plugin-dir":  # a folder may also hold helpers
-            problems.append(f"{source}: {place} is no plugin; {error}")
+            problems.append(f"{source}: {place} is not a plugin; {error}")
         return []
     except KeyboardInterrupt:
         raise

@@ -204,7 +204,7 @@ class Cluster:
         return what_if(trial, changes, self._of(trial), preempt=preempt)
 
     def consolidate(self, nodes: Iterable[str] | None = None, *, bare: bool = False) -> Consolidation:
-        """Which nodes could go altogether, in a safe order, and where their pods go. `nodes` limits the choice.
+        """Which nodes could go, in a safe order, and where their pods go. `nodes` limits the choice.
 
         With `bare`, pods move that no controller would create again, such as those of a trace.
         """

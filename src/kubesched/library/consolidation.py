@@ -1,4 +1,4 @@
-"""Which nodes could go altogether, in a safe order, and where their pods go."""
+"""Which nodes could go, in a safe order, and where their pods go."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def _bind(survey: Survey, claim: api.PersistentVolumeClaim) -> Iterator[Change]:
         usable = _waiting_classes(survey)
         if usable:
             changed = replace(claim, spec=replace(claim.spec, storage_class_name=usable[0]))
-            words = f"create claim {claim.key} anew with storage class {usable[0]}, which exists, instead of {name}"
+            words = f"recreate claim {claim.key} with storage class {usable[0]}, which exists, instead of {name}"
             yield Change("class", words, 2.5, objects=(changed,), commands=(recreate(claim, changed),))
         made = api.StorageClass(
             metadata=api.ObjectMeta(name=name),
