@@ -34,9 +34,9 @@ from kubesched.web.merging import EditConflictError, merged
 from kubesched.web.model import ClusterModel
 from kubesched.web.moments import MOST, Moment, Moments, What
 from kubesched.web.questions import Questions
+from kubesched.web.queue_view import from_pods, from_scheduler
 from kubesched.web.rates import Rates
 from kubesched.web.simulation import is_simulation, load_simulation
-from kubesched.web.waiting import from_pods, from_scheduler
 
 
 def numbers(text: str, kind: str) -> list[int]:

@@ -21,9 +21,9 @@ from kubesched.web.editor_answers import EditorAnswers, body_of
 from kubesched.web.model import ClusterModel, bound_time, taint_text
 from kubesched.web.moments import as_columns
 from kubesched.web.questions import Questions
+from kubesched.web.queue_view import from_pods, from_scheduler
 from kubesched.web.scheduler_link import SchedulerLink
 from kubesched.web.stream import Broadcaster
-from kubesched.web.waiting import from_pods, from_scheduler
 
 Answer = Callable[[web.Request], Awaitable[JSON]]
 MOST_FOUND = 50

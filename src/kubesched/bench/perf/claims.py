@@ -9,7 +9,7 @@ from random import Random
 from kubesched.api import objects as api
 from kubesched.base.types import JSON
 from kubesched.bench.perf.cluster import Objects
-from kubesched.bench.perf.made import make_pod_claims
+from kubesched.bench.perf.created_objects import make_pod_claims
 from kubesched.client.protocol import ApiError
 
 GROUP = "/apis/resource.k8s.io/v1"

@@ -22,8 +22,7 @@ from kubesched.bench.perf import operations as ops
 from kubesched.bench.perf.allocation import allocate_claims
 from kubesched.bench.perf.claims import ClaimsOfPods
 from kubesched.bench.perf.cluster import Objects, PerfClient, in_parallel
-from kubesched.bench.perf.format import PerfRun
-from kubesched.bench.perf.made import (
+from kubesched.bench.perf.created_objects import (
     make_csi_node,
     make_perf_node,
     make_slice,
@@ -31,6 +30,7 @@ from kubesched.bench.perf.made import (
     named,
     with_volume,
 )
+from kubesched.bench.perf.format import PerfRun
 from kubesched.bench.perf.pods import PodTracker
 from kubesched.bench.perf.templates import load_template
 from kubesched.bench.perf.throughput import Throughput, ThroughputCollector
