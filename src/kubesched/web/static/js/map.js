@@ -202,7 +202,10 @@ function headers(context, layout) {
     const count = block.rows.length.toLocaleString("en");
     let name = block.name;
     const room = block.width - 46;
-    while (name.length > 2 && context.measureText(name).width > room) name = `${name.slice(0, -2)}…`;
+    for (let kept = block.name.length - 1; kept >= 2 && context.measureText(name).width > room; kept--) {
+      const head = Math.floor(kept / 2); // zones and pools differ in their ends
+      name = `${block.name.slice(0, head)}…${block.name.slice(head - kept)}`;
+    }
     context.fillText(name, block.x, block.y - 8);
     const after = block.x + context.measureText(name).width + 7;
     context.font = `500 12px ${font}`;

@@ -65,7 +65,7 @@ function PodRow({ each, since }) {
     <div><div>${each.blockedBy || each.headline}</div>${each.closest && html`<div class="faint small">on <a class="name" href=${`#/cluster/${encodeURIComponent(each.closest)}`}>${each.closest}</a>, the closest of ${each.evaluated.toLocaleString("en")}</div>`}</div>
     <div>${first ? html`<div class="fix"><span class="tick" title="tried: with it, the pod gets a node"><${Icon} d=${ICONS.check} /></span><span>${first.words}</span></div>
         <div class="faint small indent">then it goes to <span class="name">${first.node}</span>${first.nodes > 1 ? `; ${first.nodes} nodes fit` : ""}</div>`
-      : html`<span class="faint">nothing small was found</span>`}
+      : html`<span class="faint">${each.state === "schedulable" ? "none is needed" : "nothing small was found"}</span>`}
       ${details && html`<button class="plain more" aria-expanded=${open} onClick=${() => setOpen(!open)}>${open ? "Less" : "More"}</button>`}</div>
     ${open && html`<div class="pod-more">
       ${each.message && html`<p class="message">${each.message}</p>`}
