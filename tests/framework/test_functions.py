@@ -241,6 +241,6 @@ def test_a_function_says_what_wakes_its_pods() -> None:
 def test_an_ordinary_function_is_no_plugin() -> None:
     """A function without a decorator is rejected, and the error says how to make it a plugin."""
     with pytest.raises(
-        TypeError, match=r"is no plugin; derive the class from kubesched.Plugin, or put @kubesched.filter"
+        TypeError, match=r"is not a plugin; derive the class from kubesched.Plugin, or put @kubesched.filter"
     ):
         plugin_class(no_node)
