@@ -13,6 +13,7 @@ from kubesched.apiserver.inprocess.direct import DirectClient
 from kubesched.apiserver.inprocess.local import LocalClient
 from kubesched.apiserver.storage.durable import DurableStore
 from kubesched.client.protocol import ApiError, WatchType
+from kubesched.reconcile.access import Access
 
 CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
 
@@ -60,6 +61,21 @@ async def test_a_pod_that_leaves_is_shown_as_it_was(client: LocalClient, direct:
             (WatchType.DELETED, {"n": "2"}),
         ]
         await events.aclose()
+
+
+async def test_a_pod_with_another_status_is_shown_whole(
+    client: LocalClient, direct: DirectClient, api: ApiServer
+) -> None:
+    """A watch that decodes only the new status of a pod shows what another client reads."""
+    await client.create(PODS, pod("a"))
+    events = direct.watch(Pod, (await direct.list(Pod)).resource_version)
+    access = Access(api)
+    access.edit_status("/pods", "default/a", lambda obj: obj["status"].update(phase="Running"), only_status=True)
+    access.edit_status("/pods", "default/a", lambda obj: obj["status"].update(podIP="10.0.0.1"), only_status=True)
+    seen = [(await upcoming(events)).object, (await anext(events)).object]
+    assert [isinstance(each, Pod) and each.status.phase for each in seen] == ["Running", "Running"]
+    assert seen[1] == await DirectClient(api).read(Pod, "a", "default")
+    await events.aclose()
 
 
 async def test_a_forgotten_version_is_410(client: LocalClient, direct: DirectClient, api: ApiServer) -> None:

@@ -117,6 +117,17 @@ async def test_advance_includes_its_last_moment(clock: VirtualClock) -> None:
 
 
 @virtual_time
+async def test_advancing_can_be_cancelled(clock: VirtualClock) -> None:
+    """Who no longer waits for a moment is not woken at it, and others are."""
+    given_up, other = asyncio.create_task(clock.advance(2)), asyncio.create_task(clock.advance(2))
+    await clock.advance(1)
+    given_up.cancel()
+    await other
+    assert given_up.cancelled()
+    assert clock.monotonic() == 2.0
+
+
+@virtual_time
 async def test_run_until_stops_at_the_moment_the_condition_holds(clock: VirtualClock) -> None:
     """The clock stands at the timer that made the condition true, not later."""
     seen: list[int] = []

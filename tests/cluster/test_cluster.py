@@ -155,6 +155,29 @@ def test_an_irrelevant_update_changes_nothing() -> None:
     assert state.nodes.pods[0]["default.p"] is state.pods["default.p"]
 
 
+@pytest.mark.parametrize(
+    "after",
+    [
+        pod("p", node="a", started="2026-01-01T00:00:00Z"),
+        pod("p", node="a", labels={"app": "db"}),
+        pod("p", node="a", cpu="2"),
+        pod("p", node="b"),
+        pod("p", node="a", phase="Succeeded"),
+        replace(pod("p", node="a"), metadata=replace(pod("p").metadata, deletion_timestamp="2026-01-01T00:00:00Z")),
+        replace(pod("p", node="a"), status=api.PodStatus(allocated_resources={"cpu": "3"})),
+    ],
+)
+def test_an_update_may_say_what_was_before(after: api.Pod) -> None:
+    """The caller's knowledge of the last state saves time and makes no difference, forwards and backwards."""
+    before = pod("p", node="a")
+    for old, new in ((before, after), (after, before)):
+        known, unknown = (cluster(node("a"), node("b"), old) for _ in range(2))
+        known.update_pod(new, old)
+        unknown.update_pod(new)
+        assert content(known) == content(unknown)
+        assert known.nodes.log_end == unknown.nodes.log_end
+
+
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 def test_a_finished_pod_holds_nothing(phase: str) -> None:
     """A pod that has ended is removed from its node before it is deleted, and is not added if it ended before."""

@@ -20,6 +20,21 @@ def put(store: Store, name: str, **labels: str) -> None:
     store.put("/things", name, {"metadata": {"name": name, "labels": labels}})
 
 
+def test_changes_are_watched_from_a_moment_on() -> None:
+    """A handler of changes alone is not called for what exists, and once for each change, however often it is added."""
+    store, seen = Store(), list[str]()
+    cache = Cache(store.shelf("/things"), View)
+    put(store, "one")
+
+    def note(_old: View | None, new: View | None) -> None:
+        seen.append("" if new is None else new.metadata.name)
+
+    cache.watch_changes(note)
+    cache.watch_changes(note)
+    put(store, "two")
+    assert seen == ["two"]
+
+
 def test_an_index_costs_nothing_until_it_is_read() -> None:
     """A cluster without Jobs must not pay for the indexes of the Job controller at every change of a pod."""
     store, calls = Store(), list[str]()

@@ -87,8 +87,7 @@ class _Timer(tuple[float, int]):
         except (SystemExit, KeyboardInterrupt):
             raise
         except BaseException as error:
-            what = f"Exception in callback {self._callback!r}"
-            self._loop.call_exception_handler({"message": what, "exception": error, "handle": self})
+            self._loop.callback_failed(self, error)
 
 
 class _Soon(asyncio.Handle):
@@ -118,7 +117,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     """
 
     # Attributes of asyncio's loops, which it does not declare.
-    _ready: deque[asyncio.Handle | _Timer]
+    _ready: deque[Any]
     _scheduled: list[_Timer]
     _timer_cancelled_count: int
     _timer_handle_cancelled: Callable[[_Timer], None]
@@ -188,12 +187,32 @@ class VirtualLoop(asyncio.SelectorEventLoop):
                 ready.append(timer)
             for _ in range(len(ready)):
                 handle = ready.popleft()
-                if not handle._cancelled:
-                    handle._run()
+                if handle._cancelled:
+                    continue
+                try:  # what the handle's own `_run` does, without a call
+                    handle._context.run(handle._callback, *handle._args)
+                except (SystemExit, KeyboardInterrupt):
+                    raise
+                except BaseException as error:
+                    self.callback_failed(handle, error)
 
-    async def idle(self) -> None:
-        """Wait until nothing can run before time passes."""
-        await self._wait_in(self._idle_waiters)
+    def callback_failed(self, handle: Any, error: BaseException) -> None:
+        """Log the error of a callback. It ends nothing else."""
+        what = f"Exception in callback {handle._callback!r}"
+        self.call_exception_handler({"message": what, "exception": error, "handle": handle})
+
+    async def idle(self, after: float = 0.0) -> None:
+        """Wait until so many seconds have passed and nothing can run before more time passes."""
+        if after <= 0:
+            await self._wait_in(self._idle_waiters)
+            return
+        waiter = self.create_future()
+        timer = self.call_later(after, self._idle_waiters.append, waiter)
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            timer.cancel()
+            raise
 
     async def jump(self) -> None:
         """Wait until time has moved on."""
@@ -212,7 +231,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             raise Stalled(_stalled_message(self))
         else:
             self._now += seconds
-            _wake(self._jump_waiters)
+            if self._jump_waiters:
+                _wake(self._jump_waiters)
 
     def run_in_executor(
         self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: *Ts
@@ -308,8 +328,7 @@ class VirtualClock:
 
     async def advance(self, seconds: float) -> None:
         """Let time pass, and run everything that is due by then."""
-        await asyncio.sleep(seconds)
-        await self.settle()
+        await self._loop.idle(seconds)
 
     async def run_until(self, condition: Callable[[], bool], timeout: float = 3600.0) -> None:
         """Let time pass until `condition` holds. It is checked whenever nothing can run without time passing.

@@ -164,9 +164,7 @@ class PodClasses:
         if claims and not self.exact:
             spec = msgspec.structs.replace(spec, resource_claims=tuple(map(_unnamed, claims)))
         key = self._encode((meta.namespace, meta.labels, spec))
-        resized = _has_resize_status(pod) or (
-            self._features.dra_node_allocatable_resources and bool(pod.status.node_allocatable_resource_claim_statuses)
-        )
+        resized = not self.only_spec_counts(pod.status)
         pod_class = self._recent.get(key)
         if pod_class is None:
             pod_class = self._by_key.get(key) or self._add(key, _without_status(pod) if resized else pod, spec)
@@ -182,6 +180,12 @@ class PodClasses:
             meta = msgspec.structs.replace(meta, labels=pod_class.labels)
             pod = msgspec.structs.replace(pod, metadata=meta, spec=shared)
         return PodInfo(pod, pod_class)
+
+    def only_spec_counts(self, status: api.PodStatus) -> bool:
+        """Whether a pod with this status holds exactly what its spec asks for."""
+        return not _has_resize_status(status) and not (
+            self._features.dra_node_allocatable_resources and status.node_allocatable_resource_claim_statuses
+        )
 
     def _add(self, key: bytes, pod: api.Pod, spec: api.PodSpec, variant: str = "") -> PodClass:
         spec_key = self._encode(spec)
@@ -237,8 +241,7 @@ def _unnamed(claim: api.PodResourceClaim) -> api.PodResourceClaim:
     return claim if claim.resource_claim_name is None else msgspec.structs.replace(claim, resource_claim_name="")
 
 
-def _has_resize_status(pod: api.Pod) -> bool:
-    status = pod.status
+def _has_resize_status(status: api.PodStatus) -> bool:
     if status.resources is not None or status.allocated_resources:
         return True
     statuses = (*status.container_statuses, *status.init_container_statuses)

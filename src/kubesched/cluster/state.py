@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import TypeVar, cast
 
+from msgspec.structs import replace
+
 from kubesched.api import objects as api
 from kubesched.base.features import DEFAULT_FEATURES, Features
 from kubesched.cluster.counts import NO_LABELS, PodCounts
@@ -135,10 +137,18 @@ class ClusterState:
 
     # Pods on nodes
 
-    def update_pod(self, pod: api.Pod) -> None:
-        """Store a pod's newest state: on a node, ended, or only nominated to a node."""
+    def update_pod(self, pod: api.Pod, before: api.Pod | None = None) -> None:
+        """Store a pod's newest state: on a node, ended, or only nominated to a node.
+
+        `before` is the state that was stored last, if the caller knows it.
+        """
         pod = identified(pod)
         known = self.pods.get(pod.uid)
+        if before is not None and known is not None and self._stays_in_class(known, before, pod):
+            meta = replace(pod.metadata, labels=known.pod.metadata.labels)
+            known.pod = replace(known.pod, metadata=meta, status=pod.status)
+            self.nodes.pod_changed(known.row)
+            return
         if not pod.node_name or pod.is_terminal:
             # An update of an assumed pod from before its binding changes nothing; one from after it does.
             if known is not None and (pod.node_name or pod.uid not in self.assumed):
@@ -162,6 +172,19 @@ class ClusterState:
                 return
             self._take_off(known)
         self._place(info, pod.node_name)
+
+    def _stays_in_class(self, known: PodInfo, before: api.Pod, pod: api.Pod) -> bool:
+        """Whether an update of a pod on a node changes nothing that its class or its node depends on."""
+        return (
+            before.spec == pod.spec
+            and before.metadata.labels == pod.metadata.labels
+            and before.spec.node_name == self.nodes.names[known.row]
+            and known.terminating == pod.is_terminating
+            and pod.uid not in self.assumed
+            and not pod.is_terminal
+            and self.classes.only_spec_counts(before.status)
+            and self.classes.only_spec_counts(pod.status)
+        )
 
     def remove_pod(self, uid: str) -> None:
         """Remove a pod."""

@@ -46,7 +46,6 @@ class DisruptionController(Controller):
         for record in shelf.records.values():
             self._learn(record.key, record.load())
         shelf.observers.append(self._on_budget)
-        context.pods.watch(self._on_pod)
 
     def _on_budget(self, event: StoreEvent) -> None:
         if event.change is ChangeType.DELETED:
@@ -56,10 +55,11 @@ class DisruptionController(Controller):
 
     def _learn(self, key: str, budget: JSON) -> None:
         self._selectors.setdefault(key.partition("/")[0], {})[key] = _guards(budget)
+        self._context.pods.watch_changes(self._on_pod)
         self.enqueue(key)
 
     def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
-        for pod in (old, new) if self._selectors else ():
+        for pod in (old, new):
             if pod is None:
                 continue
             for key, selector in self._selectors.get(pod.metadata.namespace, {}).items():

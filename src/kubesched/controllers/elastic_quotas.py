@@ -28,10 +28,10 @@ class ElasticQuotaController(Controller):
         self._all = Cache(self._access.store.shelf(QUOTAS), View)
         self._quotas: Index[View] = self._all.index(lambda quota: (quota.metadata.namespace,))
         self._all.watch(self._on_quota)
-        context.pods.watch(self._on_pod)
 
     def _on_quota(self, old: View | None, new: View | None) -> None:
         changed = new or old
+        self._context.pods.watch_changes(self._on_pod)
         if changed is not None:
             self.enqueue(changed.metadata.namespace)
 

@@ -30,7 +30,6 @@ class EndpointsController(Controller):
         for record in shelf.records.values():
             self._learn(record.key, record.load())
         shelf.observers.append(self._on_service)
-        context.pods.watch(self._on_pod)
 
     def _on_service(self, event: StoreEvent) -> None:
         if event.change is ChangeType.DELETED:
@@ -44,6 +43,7 @@ class EndpointsController(Controller):
         selector = service["spec"].get("selector")
         if selector:
             known[key] = selector
+            self._context.pods.watch_changes(self._on_pod)
             self.enqueue(key)
         else:
             known.pop(key, None)

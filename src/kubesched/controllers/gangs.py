@@ -26,17 +26,18 @@ class GangController(Controller):
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context.loop)
         self._access = context.access
+        self._all_pods = context.pods
         self._pods: Index[Pod] = context.pods.index(_gangs_of)
         self._groups = Cache(self._access.store.shelf(GANGS), View)
         self._groups.watch(self._on_group)
-        context.pods.watch(self._on_pod)
 
     def _on_group(self, old: View | None, new: View | None) -> None:
+        self._all_pods.watch_changes(self._on_pod)
         if new is not None:
             self.enqueue(new.key)
 
     def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
-        for pod in (old, new) if self._groups.objects else ():
+        for pod in (old, new):
             for key in () if pod is None else _gangs_of(pod):
                 self.enqueue_one_of(key, self._pods.size(key))
 

@@ -19,12 +19,13 @@ class PodGroupProtectionController(Controller):
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context.loop)
         self._access = context.access
+        self._pods = context.pods
         self._groups = Cache(self._access.store.shelf(POD_GROUPS), View)
         self._active: Index[Pod] = context.pods.index(_group_of)
         self._groups.watch(self._on_group)
-        context.pods.watch(self._on_pod)
 
     def _on_group(self, old: View | None, new: View | None) -> None:
+        self._pods.watch_changes(self._on_pod)
         if new is not None and new.metadata.being_deleted:
             self.enqueue(new.key)
 

@@ -28,7 +28,7 @@ class ReplicaSetController(Controller):
         self._storage = storage
         self._kind = "ReplicaSet" if storage == REPLICA_SETS else "ReplicationController"
         self.name = "replicaset-controller" if storage == REPLICA_SETS else "replication-controller"
-        shelf = context.access.store.shelf(storage)
+        shelf = self._owners = context.access.store.shelf(storage)
         self._to_rematch = set(shelf.sorted_keys())
         """Owners whose selectors must be matched against pods again. That is rare, because it looks at every pod."""
         shelf.observers.append(self._on_owner)
@@ -48,7 +48,9 @@ class ReplicaSetController(Controller):
         self.enqueue_one_of(key, self._context.pods_by_owner.size(owner.uid))
 
     def _on_orphan(self, pod: Pod) -> None:
-        for key in tuple(self._context.access.store.shelf(self._storage).sorted_keys(pod.metadata.namespace)):
+        if not self._owners.records:
+            return
+        for key in tuple(self._owners.sorted_keys(pod.metadata.namespace)):
             self._to_rematch.add(key)
             self.enqueue(key)
 

@@ -7,7 +7,7 @@ from enum import Enum
 
 from kubesched.apiserver.meta import parse_timestamp
 from kubesched.base.types import JSON
-from kubesched.kubelet.images import full_image, image_digest
+from kubesched.kubelet.images import running_image
 from kubesched.kubelet.timeline import ContainerRun
 from kubesched.reconcile.views import Container
 
@@ -112,8 +112,7 @@ class SimulatedContainer:
             "started": self.started,
         }
         if self.container_id:
-            found["image"] = full_image(image)
-            found["imageID"] = f"{image.partition('@')[0].rpartition(':')[0] or image}@sha256:{image_digest(image)}"
+            found["image"], found["imageID"] = running_image(image)
             found["containerID"] = self.container_id
         return found
 

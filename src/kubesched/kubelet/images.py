@@ -17,6 +17,13 @@ def image_digest(image: str) -> str:
     return hashlib.sha256(full_image(image).encode()).hexdigest()
 
 
+@lru_cache(maxsize=1024)
+def running_image(image: str) -> tuple[str, str]:
+    """Return name and ID of an image in the status of a container that has started."""
+    name = image.partition("@")[0].rpartition(":")[0] or image
+    return full_image(image), f"{name}@sha256:{image_digest(image)}"
+
+
 def image_size(image: str) -> int:
     """Return a size between 20 and 200 MB, always the same for an image."""
     return 20_000_000 + int(image_digest(image)[:8], 16) % 180_000_000

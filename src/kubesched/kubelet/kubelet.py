@@ -69,11 +69,11 @@ class Kubelets:
 
     def _update(self, pod: Pod, *, recheck: bool = False) -> None:
         """Give a pod a worker while there is something to do about it."""
-        uid = pod.metadata.uid
-        if self._stopped or not self.nodes.is_up(pod.spec.node_name) or not stage_of(pod):
+        uid, stage = pod.metadata.uid, stage_of(pod)
+        if self._stopped or not stage or not self.nodes.is_up(pod.spec.node_name):
             self._drop(uid)
             return
-        if pod.status.phase == "Running" and not pod.metadata.being_deleted:
+        if pod.status.phase == "Running" and stage == "active":
             self._follow_spec(pod)
         if is_settled(pod) and not recheck:
             self._drop(uid)
@@ -81,7 +81,7 @@ class Kubelets:
         worker = self._workers.get(uid)
         if worker is None:
             worker = self._workers[uid] = PodWorker(self._host, pod)
-        worker.update(pod)
+        worker.update(pod, stage)
 
     def use_programs(self, health_of: Callable[[Pod, Container], ProgramHealth | None]) -> None:
         """Let containers be started and ready only if the programs that run for them are."""
@@ -105,7 +105,7 @@ class Kubelets:
         worker = self._workers.get(pod.metadata.uid)
         if worker is None:
             worker = self._workers[pod.metadata.uid] = PodWorker(self._host, current)
-            worker.update(current)
+            worker.update(current, stage_of(current))
         return worker
 
     def _drop(self, uid: str) -> None:

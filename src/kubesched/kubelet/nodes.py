@@ -194,7 +194,7 @@ class SimulatedNodes(Controller):
             self._record(name, "Warning", "InvalidAnnotation", f"{DEVICES}: {error}")
 
     def _record(self, name: str, kind: str, reason: str, message: str) -> None:
-        node = self._access.get(NODES, name)
+        node = self._access.get(NODES, name) if self._context.events.enabled else None
         if node is not None:
             self._context.events.record("kubelet", {**reference(node), "uid": name}, kind, reason, message, host=name)
 

@@ -69,10 +69,9 @@ class PodWorker:
         """What to do at once when annotations change."""
         self._active_since = self._stopping_since = self._now()
 
-    def update(self, pod: Pod) -> None:
-        """React to a change of the pod."""
+    def update(self, pod: Pod, stage: str) -> None:
+        """React to a change of the pod, given what there is to do with it now."""
         before, self._pod = self._pod, pod
-        stage = stage_of(pod)
         if stage != self._stage:
             self._enter(stage)
         elif stage == "active" and before.metadata.annotations != pod.metadata.annotations:
@@ -121,7 +120,7 @@ class PodWorker:
     def _begin(self) -> None:
         for problem in self._behavior.problems:
             self._record("Warning", "InvalidAnnotation", problem)
-        if has_port_conflict(self._pod, self._host.context.pods_by_node.get(self._pod.spec.node_name)):
+        if has_port_conflict(self._pod, self._host.context.pods_by_node):
             self._record("Warning", "NodePorts", _PORTS)
             self._write(status.rejected("NodePorts", f"Pod was rejected: {_PORTS}"))
             return
@@ -137,16 +136,16 @@ class PodWorker:
         reason = "PodInitializing" if self._pod.spec.init_containers else "ContainerCreating"
         for each in self._containers:
             each.state = waiting(reason)
-        accept = status.accepted(self._host.nodes.addresses.node(self._pod.spec.node_name), self._access.now())
+        host_ip, now = self._host.nodes.addresses.node(self._pod.spec.node_name), self._access.now()
         if self._host.settings.every_step:
-            self._write(accept, self._statuses())
+            self._write(status.accepted(host_ip, now), self._statuses())
             self._pull()
         elif any(self._pull_fails(each.spec) for each in self._containers):
-            self._write(accept)
+            self._write(status.accepted(host_ip, now))
             self._pull()
         else:
             self._announce_pulls()
-            self._launch(accept, self._network())
+            self._launch(status.launched(host_ip, self._host.nodes.addresses.pod(self._pod), now))
 
     def _pull(self) -> None:
         """Pull the images. If that fails, try again later."""

@@ -5,14 +5,13 @@ The scheduler sees to allocations and reservations. A pod that was bound without
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import msgspec
 
 from kubesched.api import objects as api
 from kubesched.api.selectors import node_selector
 from kubesched.base.types import JSON
 from kubesched.reconcile.access import DEVICE_CLAIMS, NODES, Access
+from kubesched.reconcile.cache import Index
 from kubesched.reconcile.views import Pod, Port
 
 
@@ -60,11 +59,12 @@ def _is_for_node(allocation: JSON | None, node: JSON | None) -> bool:
     return compiled.matches(node["metadata"].get("labels") or {}, node["metadata"]["name"])
 
 
-def has_port_conflict(pod: Pod, others: Iterable[Pod]) -> bool:
+def has_port_conflict(pod: Pod, by_node: Index[Pod]) -> bool:
     """Whether a pod wants a host port that an earlier pod on its node has. Only a pod bound by hand can."""
     wanted = _host_ports(pod)
     if not wanted:
         return False
+    others = by_node.get(pod.spec.node_name)
     earlier = (each for each in others if each.metadata.uid != pod.metadata.uid and each.status.start_time)
     taken = [port for each in earlier if not each.has_ended for port in _host_ports(each)]
     return any(_conflict(one, other) for one in wanted for other in taken)

@@ -41,6 +41,18 @@ def networked(pod_ip: str, now: str) -> Edit:
     return edit
 
 
+def launched(host_ip: str, pod_ip: str, now: str) -> Edit:
+    """Both at once, for a pod whose containers start in the same moment."""
+
+    def edit(pod: JSON) -> None:
+        status = pod["status"]
+        status |= {"phase": "Pending", "hostIP": host_ip, "hostIPs": [{"ip": host_ip}], "startTime": now}
+        _conditions(status, now, PodReadyToStartContainers="True")
+        status["podIP"], status["podIPs"] = pod_ip, [{"ip": pod_ip}]
+
+    return edit
+
+
 def containers(found: Sequence[SimulatedContainer], gates: Sequence[Gate], now: str, *, running: bool) -> Edit:
     """Write the statuses of all containers, and the phase and conditions that follow from them."""
 
@@ -62,8 +74,11 @@ def containers(found: Sequence[SimulatedContainer], gates: Sequence[Gate], now: 
             message = f"containers with unready status: [{_names(unready)}]"
             _conditions(status, now, "ContainersNotReady", message, Ready="False", ContainersReady="False")
         else:
-            _ready(status, gates, now)
             true["ContainersReady"] = "True"
+            if gates:
+                _ready(status, gates, now)
+            else:
+                true["Ready"] = "True"
         _conditions(status, now, **true)
 
     return edit
@@ -75,7 +90,7 @@ def gated(gates: Sequence[Gate], now: str) -> Edit:
 
 
 def _ready(status: JSON, gates: Sequence[Gate], now: str) -> None:
-    values = {each.get("type"): each.get("status") for each in status.get("conditions") or []} if gates else {}
+    values = {each.get("type"): each.get("status") for each in status.get("conditions") or []}
     for gate in gates:
         name = gate.condition_type
         if values.get(name) == "True":
@@ -154,7 +169,11 @@ def _conditions(status: JSON, now: str, reason: str = "", message: str = "", **v
 def order_conditions(pod: JSON) -> None:
     """Bring the conditions into the order in which a kubelet writes them."""
     status = pod["status"]
-    status["conditions"] = sorted(status.get("conditions") or [], key=lambda each: _ORDER.get(each.get("type", ""), 9))
+    conditions = status.get("conditions") or []
+    places = [_ORDER.get(each.get("type", ""), 9) for each in conditions]
+    if places != sorted(places):
+        conditions = [conditions[at] for _, at in sorted(zip(places, range(len(places)), strict=True))]
+    status["conditions"] = conditions
 
 
 def rejected(reason: str, message: str) -> Edit:

@@ -52,6 +52,8 @@ class ContainerRun(NamedTuple):
 
 def timeline(container: Container, behavior: Behavior, run_time: float, exit_code: int) -> ContainerRun:
     """Plan a run that ends by itself after `run_time`, if no probe ends it earlier."""
+    if container.startup_probe is container.readiness_probe is container.liveness_probe is None:
+        return ContainerRun(ready=math.inf if behavior.not_ready else 0.0, ends=run_time, exit_code=exit_code)
     started, startup_kill = _startup(container.startup_probe, behavior.startup_fails)
     ready, unready = _readiness(container.readiness_probe, behavior.readiness_fails, started)
     if behavior.not_ready:

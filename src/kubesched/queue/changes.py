@@ -5,14 +5,19 @@ from __future__ import annotations
 from kubesched.api import objects as api
 from kubesched.api.resources import pod_requests
 from kubesched.base.features import DEFAULT_FEATURES, Features
-from kubesched.framework.events import Action, ClusterEvent, Resource
+from kubesched.framework.events import (
+    ASSIGNED_POD_UPDATE,
+    UNSCHEDULED_POD_UPDATE,
+    Action,
+    ClusterEvent,
+    Resource,
+)
 
 RESIZE_PENDING = "PodResizePending"
 
 
 def pod_changes(old: api.Pod, new: api.Pod, features: Features = DEFAULT_FEATURES) -> list[ClusterEvent]:
     """The events of a pod's update. An update of no precise kind is a plain update."""
-    resource = Resource.ASSIGNED_POD if new.node_name else Resource.UNSCHEDULED_POD
     actions = []
     if old.labels != new.labels:
         actions.append(Action.UPDATE_POD_LABEL)
@@ -25,7 +30,10 @@ def pod_changes(old: api.Pod, new: api.Pod, features: Features = DEFAULT_FEATURE
         actions.append(Action.UPDATE_POD_TOLERATION)
     if old.status.resource_claim_statuses != new.status.resource_claim_statuses:
         actions.append(Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM)
-    return [ClusterEvent(resource, action) for action in actions or (Action.UPDATE,)]
+    if not actions:
+        return [ASSIGNED_POD_UPDATE if new.node_name else UNSCHEDULED_POD_UPDATE]
+    resource = Resource.ASSIGNED_POD if new.node_name else Resource.UNSCHEDULED_POD
+    return [ClusterEvent(resource, action) for action in actions]
 
 
 def node_changes(old: api.Node, new: api.Node, features: Features = DEFAULT_FEATURES) -> list[ClusterEvent]:
@@ -54,7 +62,9 @@ def _conditions(node: api.Node) -> dict[str, str]:
 
 def _scaled_down(old: api.Pod, new: api.Pod, features: Features) -> bool:
     """Whether the pod requests less of anything than before."""
-    if _requesting(old) == _requesting(new):
+    if _granted(old.status) == _granted(new.status) and (
+        old.spec == new.spec or _requesting(old.spec) == _requesting(new.spec)
+    ):
         return False
     before, after = (pod_requests(pod, use_status=True, features=features) for pod in (old, new))
     return any(after.get(name, -1) < amount for name, amount in before.items())
@@ -65,13 +75,16 @@ def _holds(status: api.ContainerStatus) -> bool:
     return status.resources is not None or bool(status.allocated_resources)
 
 
-def _requesting(pod: api.Pod) -> tuple[object, ...]:
+def _requesting(spec: api.PodSpec) -> tuple[object, ...]:
     """The fields that a pod's requests are computed from. Comparing them is far cheaper than computing requests."""
-    spec, status = pod.spec, pod.status
+    containers = [container.resources for container in (*spec.containers, *spec.init_containers)]
+    return containers, spec.resources, spec.overhead
+
+
+def _granted(status: api.PodStatus) -> tuple[object, ...]:
+    """The same of its status."""
     return (
-        *(container.resources for container in (*spec.containers, *spec.init_containers)),
-        *(spec.resources, spec.overhead),
         *(status.resources, status.allocated_resources),
-        *(each for each in (*status.container_statuses, *status.init_container_statuses) if _holds(each)),
-        *(condition for condition in status.conditions if condition.type == RESIZE_PENDING),
+        [each for each in (*status.container_statuses, *status.init_container_statuses) if _holds(each)],
+        [condition for condition in status.conditions if condition.type == RESIZE_PENDING],
     )

@@ -133,6 +133,14 @@ class Cache(Generic[V]):
         for obj in list(self.objects.values()):
             handler(None, obj)
 
+    def watch_changes(self, handler: Handler[V]) -> None:
+        """Call a handler for every change from now on, if it is not called already.
+
+        For controllers whose kind most clusters do not use: they follow pods from the first object of the kind on.
+        """
+        if handler not in self._handlers:
+            self._handlers.append(handler)
+
     def _decode(self, record: Record) -> V | None:
         """Decode an object; None if that fails. The write that stored it must not fail for a controller's sake."""
         try:

@@ -37,7 +37,9 @@ class OwnedPods:
 
     def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
         for pod in (old, new):
-            if pod is not None and (owner := pod.metadata.controller) is not None and owner.kind in self._by_kind:
+            if pod is None or not pod.metadata.owner_references:
+                continue
+            if (owner := pod.metadata.controller) is not None and owner.kind in self._by_kind:
                 relabelled = old is not None and new is not None and old.metadata.labels != new.metadata.labels
                 self._by_kind[owner.kind](owner, pod, relabelled)
         if new is not None and (old is None or old.metadata != new.metadata) and new.metadata.controller is None:

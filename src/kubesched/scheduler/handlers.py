@@ -198,7 +198,7 @@ class EventHandlers:
         started = self._now()
         if self._log.verbosity >= 4:
             self._log(4, "Update event for scheduled pod", pod=old)
-        self._cluster.update_pod(new)
+        self._cluster.update_pod(new, old)
         self._all_handled(ASSIGNED_POD_UPDATE, self._queue.assigned_pod_updated(old, new), started)
 
     def _pending_updated(self, old: api.Pod, new: api.Pod) -> None:

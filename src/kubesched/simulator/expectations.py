@@ -56,6 +56,12 @@ class Expectation(NamedObject, frozen=True, rename="camel", kw_only=True):
     """Values by their path in the object: ``spec.replicas: 3``."""
 
     @property
+    def asks_only_pending(self) -> bool:
+        """Whether it asks nothing about pods but whether they wait."""
+        asks_more = self.nodes or self.because or self.phase or self.fields
+        return self.resource == "Pod" and self.pending is not None and not asks_more
+
+    @property
     def nodes(self) -> Sequence[str]:
         """The acceptable nodes."""
         if isinstance(self.on_node, str):
@@ -155,6 +161,8 @@ def _check_one(expectation: Expectation, key: str, record: Record | None) -> Ite
     if expectation.exists is False:
         yield Finding(key, "no object", "one")
         return
+    if expectation.asks_only_pending and _waits(record) == expectation.pending:
+        return
     obj = record.load()
     if expectation.nodes and node_of(obj) not in expectation.nodes:
         yield Finding(key, f"on {' or '.join(expectation.nodes)}", placement_of(obj))
@@ -167,6 +175,11 @@ def _check_one(expectation: Expectation, key: str, record: Record | None) -> Ite
     for field, wanted in expectation.fields.items():
         if (found := _at(obj, field.split("."))) != wanted:
             yield Finding(f"{key} {field}", _shown(wanted), _shown(found))
+
+
+def _waits(record: Record) -> bool:
+    """The same as `is_pending` for a stored pod, without decoding it."""
+    return not record.fields.get("spec.nodeName") and record.fields.get("status.phase") not in ENDED
 
 
 def node_of(pod: JSON) -> str:

@@ -208,7 +208,7 @@ def make_report(
         changes=timeline.changes,
         digest=timeline.digest,
         expectations=tuple(checked),
-        timeline=[each._replace(time=_round(each.time)) for each in timeline.entries],
+        timeline=[TimelineEntry._make((round(each.time, 3), *each[1:])) for each in timeline.entries],
         placements=placements,
         pending=pending,
         utilisation=[_utilisation(node, each, end) for node, each in nodes],

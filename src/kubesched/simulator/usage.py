@@ -54,12 +54,24 @@ class NodeUsage:
     def __init__(self, began: float) -> None:
         self.began = began
         self.is_present = True
+        self.allocatable: dict[str, Any] | None = None
+        """What it offers, as its status has it."""
         self.milli_cpu = 0
         self.memory = 0
         self.max_pods = 0
         self.cpu_load = Load(_since=began)
         self.memory_load = Load(_since=began)
         self.pods_load = Load(_since=began)
+
+
+class _NodeStatus(api.Part, frozen=True):
+    allocatable: dict[str, Any] | None = None
+
+
+class _Node(api.Part, frozen=True):
+    """What determines a node's capacity. Most changes of a node are of something else."""
+
+    status: _NodeStatus = _NodeStatus()
 
 
 class _Container(api.Part, frozen=True):
@@ -123,7 +135,11 @@ class ClusterUsage:
         usage = self.nodes.get(name)
         if usage is None:
             usage = self.nodes[name] = NodeUsage(self._now())
+        offered = decode_as(_Node, event.record.data).status.allocatable
+        if offered == usage.allocatable:
+            return
         resources = allocatable(decode_as(api.Node, event.record.data))
+        usage.allocatable = offered
         more = resources.milli_cpu - usage.milli_cpu, resources.memory - usage.memory
         usage.milli_cpu, usage.memory, usage.max_pods = resources.milli_cpu, resources.memory, resources.pods
         if any(more):

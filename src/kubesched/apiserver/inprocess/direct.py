@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
+
 from kubesched.api import objects as api
 from kubesched.apiserver.apiserver import ApiServer
 from kubesched.apiserver.inprocess.reader import StoreReader, call
@@ -29,6 +31,20 @@ O = TypeVar("O", bound=api.Object)  # noqa: E741 - the one-letter name for "some
 
 MOST_SHOWN = 200_000
 """Decoded pods that are remembered."""
+
+
+class _Changed(api.Object, frozen=True):
+    """A pod without its spec."""
+
+    status: api.PodStatus = api.PodStatus()
+
+
+def _with_status(pod: O, record: Record) -> O | Malformed:
+    """A pod of which only the status has changed, and so the version. The spec is taken over."""
+    changed = decode_object(_Changed, record.data)
+    if isinstance(changed, Malformed):
+        return decode_object(type(pod), record.data)
+    return replace(pod, metadata=changed.metadata, status=changed.status)
 
 
 class DirectClient(StoreReader):
@@ -52,14 +68,18 @@ class DirectClient(StoreReader):
     def _shelf(self, kind: type[api.Object]) -> Shelf:
         return self._store.shelf(self._resource(endpoint_of(kind)).storage)
 
-    def _decode(self, kind: type[O], record: Record) -> O | Malformed:
+    def _decode(self, kind: type[O], record: Record, before: Record | None = None) -> O | Malformed:
         if kind is not api.Pod:
             return decode_object(kind, record.data)
-        # A pod is often shown twice: when it changes, and as it was before it ended.
         known: O | None = self._shown.pop(record.key, None)
-        if known is not None and known.metadata.resource_version == str(record.version):
+        version = "" if known is None else known.metadata.resource_version
+        # A pod is often shown twice: when it changes, and as it was before it ended.
+        if known is not None and version == str(record.version):
             return known
-        found = decode_object(kind, record.data)
+        if known is not None and before is not None and version == str(before.version):
+            found = _with_status(known, record)
+        else:
+            found = decode_object(kind, record.data)
         if not isinstance(found, Malformed) and len(self._shown) < MOST_SHOWN:
             self._shown[record.key] = found
         return found

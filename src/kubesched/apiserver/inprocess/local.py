@@ -74,7 +74,7 @@ class LocalClient:
         Admission and validation are those of a request. Only for a user who may do everything: rights are not checked.
         """
         request = ApiRequest("POST", "", STRICT, body=encode(obj), user=self._user)
-        sent = read_object(request, resource)
+        sent = read_object(request, resource, encoded_here=True)
         report = partial(report_dropped, request, resource)
         record = self._api.writer.create(resource, namespace, sent, user=self._user, report_unknown=report)
         await self._api.store.durable()

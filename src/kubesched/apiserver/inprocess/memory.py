@@ -124,7 +124,7 @@ class MemoryClient(StoreReader):
             found = self._storage[kind] = _storage(endpoint_of(kind))
         return found
 
-    def _decode(self, kind: type[O], record: Record) -> O:
+    def _decode(self, kind: type[O], record: Record, before: Record | None = None) -> O:
         if isinstance(record, StructRecord) and isinstance(record.obj, kind):
             return record.obj
         return api.decode_as(kind, record.load())

@@ -28,8 +28,8 @@ class StoreReader(ABC):
         """Where the store keeps a kind."""
 
     @abstractmethod
-    def _decode(self, kind: type[api.Object], record: Record) -> api.Object | Malformed:
-        """The object in a record."""
+    def _decode(self, kind: type[api.Object], record: Record, before: Record | None = None) -> api.Object | Malformed:
+        """The object in a record. If it differs from an earlier record in nothing but its status, that is `before`."""
 
     def stored(self, kind: type[api.Object]) -> Sequence[api.Object | Malformed]:
         """The objects of a kind that a list has, in any order, at once."""
@@ -92,7 +92,7 @@ class StoreReader(ABC):
             change, shown = WatchType.DELETED, previous
         else:
             return None
-        found = self._decode(kind, shown)
+        found = self._decode(kind, shown, previous if event.only_status and after else None)
         if isinstance(found, Malformed):
             return WatchEvent(change, None, str(record.version), found)
         return WatchEvent(change, found, str(record.version))

@@ -94,15 +94,14 @@ class ApiResource:
     """The name of its shelf in the store. It has no version, because all versions share their objects."""
     has_status: bool = field(init=False)
     """Whether it has the subresource `status`."""
+    group_version: str = field(init=False)
+    """As objects have it in `apiVersion`."""
 
     def __post_init__(self) -> None:
         # No properties: every write reads them several times.
         object.__setattr__(self, "storage", self.stored_as or f"{self.group}/{self.plural}")
         object.__setattr__(self, "has_status", any(each.name == "status" for each in self.subresources))
-
-    @property
-    def group_version(self) -> str:
-        return f"{self.group}/{self.version}" if self.group else self.version
+        object.__setattr__(self, "group_version", f"{self.group}/{self.version}" if self.group else self.version)
 
     @property
     def group_version_kind(self) -> JSON:

@@ -106,11 +106,11 @@ def check_depth(obj: JSON) -> JSON:
     return obj
 
 
-def read_object(request: ApiRequest, resource: ApiResource) -> JSON:
-    """The object in a request to create or replace one."""
+def read_object(request: ApiRequest, resource: ApiResource, *, encoded_here: bool = False) -> JSON:
+    """The object in a request to create or replace one. What is `encoded_here` cannot repeat a field."""
     type_ = type_of(resource.schema)
     obj = parse(request, type_, resource.kind)
-    repeated = duplicates(request, obj)
+    repeated = [] if encoded_here else duplicates(request, obj)
     check_kind(obj, resource.group_version, resource.kind)
     check_fields(request, obj, resource.group_version, resource.kind, type_, repeated)
     return obj
@@ -129,6 +129,15 @@ def duplicates(request: ApiRequest, obj: JSON) -> list[str]:
 
 def check_kind(obj: JSON, group_version: str, kind: str) -> None:
     """Check that the object's kind is the one of the path, and fill in missing apiVersion, kind and metadata."""
+    if obj.get("apiVersion") != group_version or obj.get("kind") != kind:
+        _check_other_kind(obj, group_version, kind)
+    obj["apiVersion"], obj["kind"] = group_version, kind
+    meta = obj.setdefault("metadata", {})
+    if meta is None:
+        obj["metadata"] = {}
+
+
+def _check_other_kind(obj: JSON, group_version: str, kind: str) -> None:
     sent_version, sent_kind = str(obj.get("apiVersion") or group_version), str(obj.get("kind") or kind)
     if why := unknown_kind(obj, group_version, kind):
         version = sent_version.rpartition("/")[2]
@@ -143,10 +152,6 @@ def check_kind(obj: JSON, group_version: str, kind: str) -> None:
         raise bad_request(
             f"the API version in the data ({sent_version}) does not match the expected API version ({group_version})"
         )
-    obj["apiVersion"], obj["kind"] = group_version, kind
-    meta = obj.setdefault("metadata", {})
-    if meta is None:
-        obj["metadata"] = {}
 
 
 @cache
@@ -185,16 +190,16 @@ def check_fields(
     repeated: list[str] | None = None,
 ) -> None:
     """Refuse wrong types and drop unknown fields. Refuse, warn about or ignore repeated and unknown fields."""
-    handled = _cannot_be_handled(group_version.rpartition("/")[2], kind)
     try:
         unknown = drop_unknown(obj, type_ or custom_type())
     except WrongTypeError as error:
-        raise bad_request(f"{handled}: {error}") from None
+        raise bad_request(f"{_cannot_be_handled(group_version, kind)}: {error}") from None
     if type_ is None:
         request.repeated_fields, request.unknown_fields = (repeated or [])[:_MOST_STRICT], unknown
         return  # reported with the fields that the schema does not know
-    words = with_unknown(request.body, repeated or [], unknown)[:_MOST_STRICT]
-    report_strict(request, words, lambda why: bad_request(f"{handled}: {why}"))
+    if unknown or repeated:
+        words = with_unknown(request.body, repeated or [], unknown)[:_MOST_STRICT]
+        report_strict(request, words, lambda why: bad_request(f"{_cannot_be_handled(group_version, kind)}: {why}"))
 
 
 @cache
@@ -204,12 +209,14 @@ def custom_type() -> ObjectType:
     return ObjectType("", {"metadata": metadata}, preserve_unknown=True)
 
 
-def _cannot_be_handled(version: str, kind: str) -> str:
-    return f'{kind} in version "{version}" cannot be handled as a {kind}'
+def _cannot_be_handled(group_version: str, kind: str) -> str:
+    return f'{kind} in version "{group_version.rpartition("/")[2]}" cannot be handled as a {kind}'
 
 
 def report_dropped(request: ApiRequest, resource: ApiResource, _obj: JSON, dropped: list[str]) -> None:
     """Report the fields of a custom object that are repeated, and those that its schema does not know."""
+    if not (dropped or request.repeated_fields or request.unknown_fields):
+        return
     handled = _cannot_be_handled(resource.version, resource.kind)
     words = [*request.repeated_fields, *unknown_words(sorted([*request.unknown_fields, *dropped]))]
     report_strict(request, words, lambda why: bad_request(f"{handled}: {why}"))
