@@ -52,6 +52,7 @@ class PodWorker:
     def __init__(self, host: Host, pod: Pod) -> None:
         self._host = host
         self._access = host.context.access
+        self._now = self._access.clock.monotonic
         self._pod = pod
         self._behavior = behavior_of(pod.metadata.annotations)
         self._init = [SimulatedContainer(each, _init_role(each)) for each in pod.spec.init_containers]
@@ -137,30 +138,34 @@ class PodWorker:
         for each in self._containers:
             each.state = waiting(reason)
         host_ip, now = self._host.nodes.addresses.node(self._pod.spec.node_name), self._access.now()
+        wanted = self._wanted_images()
         if self._host.settings.every_step:
             self._write(status.accepted(host_ip, now), self._statuses())
             self._pull()
-        elif any(self._pull_fails(each.spec) for each in self._containers):
+        elif any(self._pull_fails(each.spec) for each in wanted):
             self._write(status.accepted(host_ip, now))
             self._pull()
         else:
-            self._announce_pulls()
+            self._announce_pulls(wanted)
             self._launch(status.launched(host_ip, self._host.nodes.addresses.pod(self._pod), now))
 
     def _pull(self) -> None:
         """Pull the images. If that fails, try again later."""
-        failing = [each for each in self._announce_pulls() if self._pull_fails(each.spec)]
-        if failing:
+        wanted = self._wanted_images()
+        self._announce_pulls(wanted)
+        if failing := [each for each in wanted if self._pull_fails(each.spec)]:
             self._fail_pull(failing)
         else:
             self._after(self._host.settings.start_delay / 2, self._connect)
 
-    def _announce_pulls(self) -> list[SimulatedContainer]:
-        wanted = [each for each in self._containers if self._must_pull(each.spec)]
+    def _wanted_images(self) -> list[SimulatedContainer]:
+        """The containers whose image must be pulled."""
+        return [each for each in self._containers if self._must_pull(each.spec)]
+
+    def _announce_pulls(self, wanted: list[SimulatedContainer]) -> None:
         for each in wanted:
             self._record("Normal", "Pulling", f'Pulling image "{each.spec.image}"', each.spec)
         self._pulling = {each.spec.name for each in wanted}
-        return wanted
 
     def _fail_pull(self, wanted: list[SimulatedContainer]) -> None:
         seconds = min(FIRST_BACK_OFF * 2.0 ** min(self._failed_pulls, 10), MAX_BACK_OFF)
@@ -194,7 +199,7 @@ class PodWorker:
         self._host.nodes.pulled(self._pod)
 
     def _pull_fails(self, container: Container) -> bool:
-        return self._must_pull(container) and (self._behavior.image_pull_fails or does_not_exist(container.image))
+        return self._behavior.image_pull_fails or does_not_exist(container.image)
 
     def _must_pull(self, container: Container) -> bool:
         policy = container.image_pull_policy
@@ -279,15 +284,19 @@ class PodWorker:
             self._record("Warning", "Unhealthy", "Readiness probe failed: simulated failure", each.spec)
 
     def _start(self, each: SimulatedContainer, now: float) -> None:
+        if self._host.context.events.enabled:
+            self._record_start(each)
+        self._pulling.discard(each.spec.name)
+        each.start(now, self._access.now(), self._new_id())
+
+    def _record_start(self, each: SimulatedContainer) -> None:
         image, name = each.spec.image, each.spec.name
         if name in self._pulling:
-            self._pulling.discard(name)
             self._record("Normal", "Pulled", f'Successfully pulled image "{image}"', each.spec)
         else:
             self._record("Normal", "Pulled", f'Container image "{image}" already present on machine', each.spec)
         self._record("Normal", "Created", f"Created container {name}", each.spec)
         self._record("Normal", "Started", f"Started container {name}", each.spec)
-        each.start(now, self._access.now(), self._new_id())
 
     def _exit(self, each: SimulatedContainer, now: float) -> None:
         """End a run, and restart the container if its policy says so."""
@@ -408,9 +417,6 @@ class PodWorker:
 
     # --- tools --------------------------------------------------------------------------------------------------------
 
-    def _now(self) -> float:
-        return self._access.clock.monotonic()
-
     def _statuses(self) -> status.Edit:
         gates = self._pod.spec.readiness_gates
         return status.containers(self._containers, gates, self._access.now(), running=self._initialized)
@@ -419,7 +425,8 @@ class PodWorker:
         return new_container_id(self._host.context)
 
     def _after(self, seconds: float, act: Callable[[], None]) -> None:
-        self._cancel()
+        if self._timer is not None:
+            self._timer.cancel()
         if not self._closed:
             self._timer = asyncio.get_running_loop().call_later(seconds, self._act, act)
 

@@ -45,10 +45,14 @@ class Access:
         self.names = api.names
         self.writing_status = False
         """Whether the event that observers see now is a status that this process writes."""
+        self._second, self._text = -1, ""
 
     def now(self) -> str:
-        """The current time in the format of API objects."""
-        return timestamp(self.clock.now())
+        """The current time in the format of API objects. It is asked for several times within a moment."""
+        second = int(self.clock.now())
+        if second != self._second:
+            self._second, self._text = second, timestamp(second)
+        return self._text
 
     def resource(self, storage: str) -> ApiResource:
         """Look up a resource by its storage name. If several versions are served, the first."""

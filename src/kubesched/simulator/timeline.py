@@ -97,7 +97,7 @@ class Timeline:
             self.entries.append(TimelineEntry(self.seconds, what, "Node", event.record.key))
 
     def _on_pod(self, event: StoreEvent) -> None:
-        record, previous, now = event.record, event.previous, self.seconds
+        record, previous, now = event.record, event.previous, self._now() - self._started
         if event.change is ChangeType.DELETED:
             self.entries.append(TimelineEntry(now, "deleted", "Pod", record.key))
             return
