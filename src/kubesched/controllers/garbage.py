@@ -209,6 +209,8 @@ def _meta(record: Record) -> Meta:
 
 def _may_matter(event: StoreEvent) -> bool:
     """Whether a change can matter here. Decided without decoding, because most changes cannot."""
+    if event.only_status:
+        return False
     data = event.record.data
     if b'"deletionTimestamp"' in data:
         return True
