@@ -24,3 +24,11 @@ class BindingState(Enum):
     STARTED = "started"
     BOUND = "bound"
     FAILED = "failed"
+
+
+# Members of an enumeration are slow to look up; these are needed for every pod.
+SCHEDULED = Outcome.SCHEDULED
+UNSCHEDULABLE = Outcome.UNSCHEDULABLE
+NOT_STARTED = BindingState.NOT_STARTED
+STARTED = BindingState.STARTED
+BOUND = BindingState.BOUND

@@ -28,8 +28,9 @@ class Gates:
 
     def let_through(self, queued: QueuedPodInfo) -> bool:
         """Whether the plugins of its profile let a pod through."""
-        ask = self._pre_enqueue.get(queued.profile)
-        status = None if ask is None else self._ask(ask, queued.pod)
+        pod = queued.info.pod
+        ask = self._pre_enqueue.get(pod.scheduler_name)
+        status = None if ask is None else self._ask(ask, pod)
         if status is None or status.is_success:
             queued.gating_plugin = ""
             return True

@@ -68,7 +68,7 @@ class PodHeap:
 
     def put(self, queued: QueuedPodInfo) -> None:
         """Add a pod, or reorder it. A pod whose key has not changed keeps its position."""
-        key, uid = self._key(queued), queued.uid
+        key, uid = self._key(queued), queued.info.pod.metadata.uid
         known = self.live.get(uid)
         if known is not None and known[0] == key:
             return
@@ -100,8 +100,9 @@ class PodHeap:
         while heap:
             entry = heapq.heappop(heap)
             queued = entry[2]
-            if live.get(queued.uid) is entry:
-                del live[queued.uid]
+            uid = queued.info.pod.metadata.uid
+            if live.get(uid) is entry:
+                del live[uid]
                 return queued
         return None
 

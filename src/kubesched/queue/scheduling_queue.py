@@ -104,7 +104,7 @@ class SchedulingQueue:
 
     def add(self, pod: api.Pod) -> None:
         """A pod that wants to be scheduled has appeared."""
-        known = self._newest(pod.uid)
+        known = self._newest(pod.metadata.uid)
         if known is not None:
             # Delivered twice, for example after a watch broke.
             self.update(known, pod)
@@ -153,7 +153,7 @@ class SchedulingQueue:
 
     def delete(self, pod: api.Pod) -> None:
         """A pod was deleted, or bound by another scheduler. If it is in flight, it will not be requeued."""
-        uid = pod.uid
+        uid = pod.metadata.uid
         self._nominator.remove(uid)
         flight = self._in_flight.get(uid)
         if flight is not None:

@@ -84,7 +84,7 @@ class Subqueues:
         """Make a pod active, unless PreEnqueue rejects it."""
         if not self._passes(queued, event):
             return False
-        self.unschedulable.remove(queued.uid)
+        self.unschedulable.remove(queued.info.pod.metadata.uid)
         self._put_active(queued, event)
         return True
 
@@ -139,6 +139,8 @@ class Subqueues:
 
     def count_rejectors(self, queued: QueuedPodInfo, change: int) -> None:
         """Update the number of pods that wait because of these plugins."""
+        if not queued.unschedulable_plugins and not queued.pending_plugins:
+            return
         for plugin in queued.rejectors:
             self._metrics.unschedulable(plugin, queued.profile, change)
 

@@ -11,7 +11,7 @@ from kubesched.api import objects as api
 from kubesched.base.log import ERROR
 from kubesched.client.protocol import ApiError
 from kubesched.engine.failure import Failure
-from kubesched.engine.outcome import BindingState
+from kubesched.engine.outcome import BOUND, STARTED, BindingState
 from kubesched.framework.events import ASSIGNED_POD_DELETE
 from kubesched.framework.extender import Extender, ExtenderCall, ExtenderError
 from kubesched.framework.status import Code, Status, error
@@ -37,11 +37,11 @@ class UnclearBinds:
 
     def add(self, attempt: Attempt) -> None:
         """A binding begins."""
-        self._attempts[attempt.assumed.uid] = attempt
+        self._attempts[attempt.assumed.metadata.uid] = attempt
 
     def remove(self, attempt: Attempt) -> None:
         """A binding has ended."""
-        self._attempts.pop(attempt.assumed.uid, None)
+        self._attempts.pop(attempt.assumed.metadata.uid, None)
 
     def note(self, pod: api.Pod) -> None:
         """A bind call for this pod may have taken effect although it failed."""
@@ -73,7 +73,7 @@ class BindingCycle:
 
     def start(self, attempt: Attempt) -> None:
         """Begin a binding."""
-        attempt.binding = BindingState.STARTED
+        attempt.binding = STARTED
         self._unclear.add(attempt)
         self._publisher.binding_started(attempt)
         self._shared.tasks.spawn(self.run(attempt))
@@ -88,7 +88,7 @@ class BindingCycle:
             failure = Failure(f"binding: {type(problem).__name__}: {problem}")
         finally:
             self._unclear.remove(attempt)
-            shared.waiting.remove(attempt.assumed.uid)
+            shared.waiting.remove(attempt.assumed.metadata.uid)
         if failure is not None:
             attempt.binding = BindingState.FAILED
             shared.inbox.put(self._failed, attempt, failure)
@@ -97,6 +97,7 @@ class BindingCycle:
 
     async def _steps(self, attempt: Attempt) -> Failure | None:
         shared, framework, pod = self._shared, attempt.profile.engine.framework, attempt.assumed
+        uid = pod.metadata.uid
         announces = shared.cluster.features.nominated_node_name_for_expectation
         needed, status = list(framework.pre_bind), None
         if announces:
@@ -111,7 +112,7 @@ class BindingCycle:
             if status is not None:
                 return Failure.of_refusal(status)
         # From here on nothing makes the pod unschedulable, so the queue need not keep events for it.
-        shared.inbox.put(shared.queue.done, pod.uid)
+        shared.inbox.put(shared.queue.done, uid)
         if needed:
             # A PreBind that only writes is part of the binding: events wait for it too.
             with nullcontext() if waits else self._calls:
@@ -121,8 +122,8 @@ class BindingCycle:
         else:
             attempt.begin_point()
             attempt.end_point("PreBind")
-        if not self._statuses.is_async and self._statuses.is_writing(pod.uid):
-            await self._statuses.written(pod.uid)
+        if not self._statuses.is_async and self._statuses.is_writing(uid):
+            await self._statuses.written(uid)
         status = await self._bind(attempt)
         if status is not None:
             return replace(Failure.of_status(status), maybe_bound=not status.is_skip)
@@ -203,7 +204,7 @@ class BindingCycle:
 
     async def _succeeded(self, attempt: Attempt) -> None:
         shared = self._shared
-        attempt.binding = BindingState.BOUND
+        attempt.binding = BOUND
         attempt.ended = shared.clock.monotonic()
         self._publisher.bound(attempt)
         framework = attempt.profile.engine.framework

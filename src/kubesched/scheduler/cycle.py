@@ -12,7 +12,7 @@ from functools import partial
 from kubesched.api import objects as api
 from kubesched.base.log import ERROR
 from kubesched.engine.failure import Failure
-from kubesched.engine.outcome import Outcome
+from kubesched.engine.outcome import SCHEDULED
 from kubesched.framework.extender import Extenders
 from kubesched.framework.preemption_contract import PostFilterAnswer
 from kubesched.framework.status import error
@@ -71,7 +71,7 @@ class SchedulingCycle:
             await self.search(attempt)
             self._publisher.decided(attempt)
             attempt.release()
-            if attempt.outcome is not Outcome.SCHEDULED:
+            if attempt.outcome is not SCHEDULED:
                 self._no_node(attempt)
             elif attempt.profile.engine.place(attempt):
                 self.start_binding(attempt)

@@ -97,7 +97,7 @@ class EventHandlers:
         return known if known is not None and pod is not None and known.uid == pod.uid else None
 
     def _pod(self, old: api.Pod | None, new: api.Pod | None) -> None:
-        if old is not None and new is not None and old.uid != new.uid:
+        if old is not None and new is not None and old.metadata.uid != new.metadata.uid:
             # Deleted and recreated during a gap in the watch.
             self._pod(old, None)
             old = None
@@ -126,7 +126,7 @@ class EventHandlers:
         return pod.scheduler_name in self._profiles
 
     def _pod_added(self, pod: api.Pod) -> None:
-        if pod.node_name:
+        if pod.spec.node_name:
             self._assigned(pod)
         elif self._is_ours(pod):
             started = self._now()
@@ -138,13 +138,14 @@ class EventHandlers:
             self._handled(UNSCHEDULED_POD_ADD.label, started)
 
     def _pod_updated(self, old: api.Pod, new: api.Pod) -> None:
-        if old.node_name and not new.node_name:
+        was_on, is_on = old.spec.node_name, new.spec.node_name
+        if was_on and not is_on:
             # The API server has gone back to an earlier state, for example to that of a backup.
             self._pod_deleted(old)
             self._pod_added(new)
-        elif old.node_name:
+        elif was_on:
             self._assigned_updated(old, new)
-        elif new.node_name:
+        elif is_on:
             self._bound(old, new)
         elif self._is_ours(old):
             self._pending_updated(old, new)
@@ -165,8 +166,8 @@ class EventHandlers:
         started = self._now()
         if self._log.verbosity >= 3:
             self._log(3, "Add event for scheduled pod", pod=pod)
-        assumed = self._cluster.pods.get(pod.uid)
-        if assumed is not None and (node := self._cluster.nodes.names[assumed.row]) != pod.node_name:
+        assumed = self._cluster.pods.get(pod.metadata.uid)
+        if assumed is not None and (node := self._cluster.nodes.names[assumed.row]) != pod.spec.node_name:
             message = "Pod was added to a different node than it was assumed"
             self._log(ERROR, message, podKey=pod.uid, pod=pod, assumedNode=node, currentNode=pod.node_name)
         self._cluster.update_pod(pod)
@@ -180,18 +181,18 @@ class EventHandlers:
         it there. If the pod has lost a label while it was assumed, retry the pods that the label kept away. Upstream
         does neither (kubernetes issue 134859), and they wait for five minutes.
         """
-        assumed = self._cluster.pods.get(old.uid)
-        nominated = self._cluster.nominations.node_of(old.uid)
+        uid = old.metadata.uid
+        assumed, nominated = self._cluster.pods.get(uid), self._cluster.nominations.node_of(uid)
         kept = nominated if assumed is None else self._cluster.nodes.names[assumed.row]
         self._assigned(new)
         if self._is_ours(old):
             self._unqueue(old)
-        if kept and kept != new.node_name:
+        if kept and kept != new.spec.node_name:
             if assumed is None:
                 self._nomination_freed(on_node(old, kept))
             else:
                 self._queue.assigned_pod_deleted(on_node(assumed.pod, kept))
-        elif assumed is not None and not assumed.pod.labels.items() <= new.labels.items():
+        elif assumed is not None and not assumed.pod.metadata.labels.items() <= new.metadata.labels.items():
             self._queue.assigned_pod_updated(on_node(assumed.pod, new.node_name), new)
 
     def _assigned_updated(self, old: api.Pod, new: api.Pod) -> None:

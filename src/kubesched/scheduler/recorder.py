@@ -351,7 +351,7 @@ def _key(profile: str, kind: str, reason: str, action: str, regarding: api.Objec
 
 
 def _namespace(entry: _Entry) -> str:
-    return entry.regarding.namespace or "default"
+    return entry.regarding.metadata.namespace or "default"
 
 
 def _series(entry: _Entry) -> JSON:

@@ -25,7 +25,7 @@ class AttemptEvents(Subscriber):
 
     def bound(self, attempt: Attempt) -> None:
         pod = attempt.assumed
-        note = f"Successfully assigned {pod.namespace}/{pod.name} to {attempt.chosen}"
+        note = f"Successfully assigned {pod.metadata.namespace}/{pod.metadata.name} to {attempt.chosen}"
         if self._explain is not None:
             note += self._explain(attempt)
         self._recorder.event(attempt.profile.name, pod, NORMAL, "Scheduled", "Binding", note)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kubesched.api import objects as api
 from kubesched.base.log import ERROR, Log
 from kubesched.engine.decision import BatchReport
-from kubesched.engine.outcome import Outcome
+from kubesched.engine.outcome import SCHEDULED, Outcome
 from kubesched.framework.extender import ExtenderCall
 from kubesched.framework.record import Objection
 from kubesched.framework.status import Code
@@ -54,7 +54,7 @@ class AttemptLog(Subscriber):
             self._batch(attempt, attempt.batch)
         if attempt.scores is not None and self._log.verbosity >= SCORES:
             self._scores(attempt)
-        if attempt.outcome is not Outcome.SCHEDULED:
+        if attempt.outcome is not SCHEDULED:
             self._no_node(attempt)
 
     def _batch(self, attempt: Attempt, batch: BatchReport) -> None:

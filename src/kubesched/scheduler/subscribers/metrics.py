@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kubesched.engine.decision import BatchReport
-from kubesched.engine.outcome import BindingState, Outcome
+from kubesched.engine.outcome import NOT_STARTED, SCHEDULED, UNSCHEDULABLE, Outcome
 from kubesched.framework.runtime import Framework
 from kubesched.framework.status import Code
 from kubesched.scheduler.attempt import Attempt, Profile
@@ -38,7 +38,8 @@ class AttemptMetrics(Subscriber):
         self._metrics.algorithm(attempt.now() - attempt.started)
         if attempt.post_filter_status is not None:
             self._metrics.preemption_attempted()
-        if attempt.outcome in (Outcome.SCHEDULED, Outcome.UNSCHEDULABLE):
+        outcome = attempt.outcome
+        if outcome is SCHEDULED or outcome is UNSCHEDULABLE:
             self._evaluations[attempt.profile.name].count(attempt)
         if attempt.batch is not None and attempt.batch.hint_seconds is not None:
             self._batch(attempt.profile.name, attempt.batch, attempt.batch.hint_seconds)
@@ -82,7 +83,7 @@ class AttemptMetrics(Subscriber):
         if attempt.permit_seconds is not None:
             code = Code.SUCCESS if attempt.permit_result is None else attempt.permit_result.code
             metrics.permit_wait(code.upstream, attempt.permit_seconds)
-        if attempt.binding is not BindingState.NOT_STARTED:
+        if attempt.binding is not NOT_STARTED:
             metrics.goroutines("binding", -1)
 
 
