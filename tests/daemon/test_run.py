@@ -29,8 +29,7 @@ from tests.scheduler.extender_server import serving as extending
 from kubesched.api import objects as api
 from kubesched.base.types import JSON
 from kubesched.daemon.flags import parse
-from kubesched.daemon.serving.from_flags import tls_settings
-from kubesched.daemon.serving.server import listen
+from kubesched.daemon.serving.preparation import listen, tls_settings
 
 GOLDEN = Path(__file__).parents[1] / "config" / "default-configuration.yaml"
 START = "import sys, kubesched; sys.exit(kubesched.run())"

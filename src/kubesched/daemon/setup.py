@@ -15,7 +15,7 @@ from kubesched.config.types import KubeSchedulerConfiguration
 from kubesched.daemon.config_file import configuration
 from kubesched.daemon.flags import Options
 from kubesched.daemon.plugins import idle_plugins, known_plugins
-from kubesched.daemon.serving.from_flags import listening_socket, tls_settings
+from kubesched.daemon.serving.preparation import listening_socket, tls_settings
 from kubesched.daemon.serving.tls.context import ServingError, TlsSettings
 from kubesched.framework.registry import PluginSource, Registry
 from kubesched.logs import Logger

@@ -20,7 +20,8 @@ from kubesched.daemon.serving.auth.client_authorities import Authorities
 from kubesched.daemon.serving.auth.guard import Guard
 from kubesched.daemon.serving.auth.metrics import AuthMetrics, CountedReviews
 from kubesched.daemon.serving.pages.endpoints import Endpoints, Served
-from kubesched.daemon.serving.server import SecureServer, listen
+from kubesched.daemon.serving.preparation import listen
+from kubesched.daemon.serving.server import SecureServer
 from kubesched.daemon.serving.tls.context import PairSource, ServingTls, TlsSettings
 from kubesched.daemon.serving.tls.self_signed import make_pair
 from kubesched.scheduler.metrics import Metrics

@@ -12,7 +12,7 @@ from cryptography import x509
 from tests.daemon.serving.support import CLOCK, Log, insecure, pair_of, running
 
 from kubesched.daemon.serving import server as server_module
-from kubesched.daemon.serving.server import listen
+from kubesched.daemon.serving.preparation import listen
 from kubesched.daemon.serving.tls import context as serving_tls
 from kubesched.daemon.serving.tls.ciphers import OPENSSL, cipher_string
 from kubesched.daemon.serving.tls.context import PairSource, ServingError, ServingTls, TlsSettings
@@ -151,7 +151,6 @@ def test_a_mechanism_that_openssl_lacks() -> None:
 def test_listening() -> None:
     """A port is free or taken; all addresses means both families; sharing is by consent."""
     with listen("127.0.0.1", 0) as first:
-        first.listen()
         port = first.getsockname()[1]
         with pytest.raises(ServingError, match=f"failed to listen on 127.0.0.1:{port}: Address already in use"):
             listen("127.0.0.1", port)

@@ -13,14 +13,16 @@ import hashlib
 import ssl
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from aiohttp import web
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
 from kubesched.daemon.serving.auth.users import UserInfo
+
+if TYPE_CHECKING:
+    from aiohttp import web
 
 UID: Final = x509.ObjectIdentifier("1.3.6.1.4.1.57683.2")
 CREDENTIAL_ID: Final = "authentication.kubernetes.io/credential-id"
