@@ -156,7 +156,7 @@ def test_a_file_is_no_directory(tmp_path: Path) -> None:
     """A path that cannot be a directory is a clear error."""
     file = tmp_path / "file"
     file.write_text("x")
-    with pytest.raises(DataDirectoryError, match="cannot be used as a data directory"):
+    with pytest.raises(DataDirectoryError, match="cannot be used as a data directory: File exists; choose another one"):
         DurableStore(file)
 
 

@@ -326,6 +326,12 @@ def test_a_configuration_that_cannot_be_read(tmp_path: Path) -> None:
     assert "parallelism" in refused(f"--config={config}", *common)
 
 
+def test_objects_that_cannot_be_read(tmp_path: Path) -> None:
+    """A missing file is named, in the words that a missing configuration has."""
+    said = refused("--port=0", "--secure-port=0", f"--write-kubeconfig={tmp_path / 'c'}", "--from=no-such.yaml")
+    assert said.splitlines()[0] == "Error: --from: no-such.yaml: No such file or directory"
+
+
 def test_a_kubeconfig_that_cannot_be_written(tmp_path: Path) -> None:
     """The place is named."""
     (tmp_path / "file").write_text("", "utf-8")

@@ -136,7 +136,11 @@ class LocalCluster:
             return
         try:
             contents = load_contents(*(Path(source).expanduser() for source in sources))
-        except (ManifestError, OSError) as error:
+        except OSError as error:
+            raise SetupError(
+                [f"--from: {error.filename}: {error.strerror}" if error.filename else str(error)]
+            ) from None
+        except ManifestError as error:
             raise SetupError([f"--from: {line}" for line in str(error).splitlines()]) from None
         result = restore(self.server.api, contents.at())
         for kind, number in sorted(result.ignored.items()):

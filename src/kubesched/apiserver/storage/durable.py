@@ -204,7 +204,8 @@ def _open(directory: Path) -> sqlite3.Connection:
         _check(database, directory)
     except (OSError, sqlite3.DatabaseError) as error:
         hint = "is another kubesched using it?" if "locked" in str(error) else "choose another one"
-        raise DataDirectoryError(f"{directory}: cannot be used as a data directory: {error}; {hint}") from error
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise DataDirectoryError(f"{directory}: cannot be used as a data directory: {reason}; {hint}") from error
     return database
 
 
