@@ -218,3 +218,17 @@ def test_the_experiment_of_gpu_sharing(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
     assert (tmp_path / "figure.png").stat().st_size > 10_000
     assert json.loads(done.stdout).keys() == {"FGD", "BestFit"}
+
+
+def test_a_new_plugin(tmp_path: Path) -> None:
+    """The README that `kubesched new-plugin` writes: the plugin keeps a pod off the node that rests."""
+    project = tmp_path / "quiet-hours"
+    assert CliRunner().invoke(main, ["new-plugin", "QuietHours", f"--path={project}"]).exit_code == 0
+    (words,) = (words for words in typed(project / "README.md", ".venv/bin/kubesched") if words[0] == "up")
+    flags = [str(project / word) if (project / word).exists() else word for word in words[1:]]
+    with local(tmp_path, *flags) as cluster:
+        commands = [line for line in lines(project / "README.md") if line.startswith("kubectl ")]
+        cluster.shell("\n".join(commands[:-1]))
+        all_scheduled(cluster, 1)
+        assert nodes_by_pod(cluster)["web"] != "node-1"
+        assert "web " in cluster.shell(commands[-1])
