@@ -32,11 +32,14 @@ class MeanInterval(NamedTuple):
         return f"{self.mean:.4g}" if self.half in (0.0, inf) else f"{self.mean:.4g} ± {self.half:.2g}"
 
 
-def mean_interval(values: Sequence[float], confidence: float = 0.95) -> MeanInterval:
-    """The mean of independent measurements, by Student's t. For two configurations, give their paired differences."""
+def mean_interval(values: Sequence[float]) -> MeanInterval:
+    """The mean of independent measurements with its 95 % interval, by Student's t.
+
+    For two configurations, give their paired differences.
+    """
     if len(values) < 2:
         return MeanInterval(fmean(values), inf)
-    t = student_t(0.5 + confidence / 2, len(values) - 1)
+    t = student_t(0.975, len(values) - 1)
     return MeanInterval(fmean(values), t * stdev(values) / sqrt(len(values)))
 
 

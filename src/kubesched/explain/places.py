@@ -75,7 +75,7 @@ def _candidates(explainer: Explainer, row: int) -> tuple[list[str], dict[str, st
     return fitting, refused
 
 
-def fit_report(explainer: Explainer, pod: api.Pod, at_most: int = MOST_FIT) -> FitReport:
+def fit_report(explainer: Explainer, pod: api.Pod) -> FitReport:
     """Where a pod would go, how many more like it fit one after the other, and what runs out first."""
     report = explainer.pod(pod)
     engine = explainer.engines.get(pod.scheduler_name)
@@ -86,13 +86,13 @@ def fit_report(explainer: Explainer, pod: api.Pod, at_most: int = MOST_FIT) -> F
     first = set(Survey(engine, pod).feasible_without().tolist())
     placed: list[Decision] = []
     try:
-        while len(placed) < at_most:
+        while len(placed) < MOST_FIT:
             decision = engine.schedule(cluster.classes.info(_numbered(pod, len(placed))))
             if not decision.node or not engine.place(decision):
                 break
             placed.append(decision)
         runs_out: Counter[str] = Counter()
-        if len(placed) < at_most:
+        if len(placed) < MOST_FIT:
             survey = Survey(engine, pod)
             for row in first or survey.rows.tolist():
                 runs_out.update({reason for each in survey.refusers(row) for reason in each.status(row).reasons})
@@ -101,7 +101,7 @@ def fit_report(explainer: Explainer, pod: api.Pod, at_most: int = MOST_FIT) -> F
             engine.take_back(decision)
     per_node = Counter(decision.chosen for decision in placed)
     return FitReport(
-        report, len(placed), len(placed) == at_most, dict(per_node.most_common()), dict(runs_out.most_common())
+        report, len(placed), len(placed) == MOST_FIT, dict(per_node.most_common()), dict(runs_out.most_common())
     )
 
 

@@ -49,7 +49,7 @@ def head(record: AttemptRecord) -> JSON:
     }
 
 
-def summary(record: AttemptRecord, best: int = BEST, named: int = NAMED) -> JSON:
+def summary(record: AttemptRecord) -> JSON:
     """An attempt with its best nodes and its reasons."""
     rejected = record.pre_filter
     return {
@@ -64,9 +64,9 @@ def summary(record: AttemptRecord, best: int = BEST, named: int = NAMED) -> JSON
                 "total": each.total,
                 "plugins": {name: {"score": raw, "final": final} for name, (raw, final) in each.plugins.items()},
             }
-            for each in record.best(best)
+            for each in record.best(BEST)
         ],
-        "rejections": [_rejection(each, named) for each in record.rejections()],
+        "rejections": [_rejection(each) for each in record.rejections()],
     }
 
 
@@ -109,13 +109,13 @@ def _scores(column: ScoreColumn, record: AttemptRecord) -> JSON:
     }
 
 
-def _rejection(each: Rejection, named: int) -> JSON:
+def _rejection(each: Rejection) -> JSON:
     return {
         "plugin": each.plugin,
         "code": each.code,
         "reasons": list(each.reasons),
         "count": len(each.nodes),
-        "nodes": each.nodes[:named],
+        "nodes": each.nodes[:NAMED],
     }
 
 

@@ -117,7 +117,7 @@ def _path(version: str, mapping: _Mapping, kind: str, namespace: str | None) -> 
     return f"{_prefix(version)}/{inside}{mapping.plural}"
 
 
-async def in_parallel(jobs: Iterable[T], work: Callable[[T], Awaitable[object]], workers: int = WORKERS) -> None:
+async def in_parallel(jobs: Iterable[T], work: Callable[[T], Awaitable[object]]) -> None:
     """Do work for each job, several at once, in order of their beginning. The first failure ends it."""
     source = iter(jobs)
 
@@ -127,7 +127,7 @@ async def in_parallel(jobs: Iterable[T], work: Callable[[T], Awaitable[object]],
 
     try:
         async with asyncio.TaskGroup() as group:
-            for _ in range(workers):
+            for _ in range(WORKERS):
                 group.create_task(worker())
     except ExceptionGroup as failures:
         raise failures.exceptions[0] from None

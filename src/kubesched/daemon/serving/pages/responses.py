@@ -14,9 +14,9 @@ _ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
-def text(body: str, status: int = 200, *, content_type: str = "text/plain", charset: str = "utf-8") -> web.Response:
+def text(body: str, status: int = 200, *, content_type: str = "text/plain") -> web.Response:
     """Return plain text, or HTML."""
-    return web.Response(text=body, status=status, content_type=content_type, charset=charset)
+    return web.Response(text=body, status=status, content_type=content_type, charset="utf-8")
 
 
 def error(body: str, status: int) -> web.Response:
