@@ -25,6 +25,12 @@ const setter = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(element), "
 setter.call(element, arguments[1]);
 element.dispatchEvent(new Event("input", { bubbles: true }));
 """
+COLOUR_BY = """
+const choice = document.querySelectorAll("header select")[1];
+choice.value = arguments[0];
+choice.dispatchEvent(new Event("change", { bubbles: true }));
+"""
+"""In one script: what the page draws in between would undo the choice."""
 TEXT = "return document.querySelector('textarea')?.value || ''"
 
 
@@ -50,11 +56,9 @@ def test_cluster_by_keyboard_and_by_other_columns(page: Browser) -> None:
     canvas = page.driver.find_element(By.CSS_SELECTOR, ".map .over")
     canvas.send_keys(Keys.ARROW_RIGHT)
     page.until(lambda: "CPU" in page.script("return document.querySelector('.map [aria-live]').textContent"))
-    page.script("document.querySelectorAll('header select')[1].value = 'taints'")
-    page.script("document.querySelectorAll('header select')[1].dispatchEvent(new Event('change', { bubbles: true }))")
+    page.script(COLOUR_BY, "taints")
     page.shows("nvidia.com/gpu=true:NoSchedule", within=".legend")
-    page.script("document.querySelectorAll('header select')[1].value = 'score:'")
-    page.script("document.querySelectorAll('header select')[1].dispatchEvent(new Event('change', { bubbles: true }))")
+    page.script(COLOUR_BY, "score:")
     page.until(lambda: page.driver.find_elements(By.CSS_SELECTOR, "input[list]"))
     page.type("input[list]", "shop/web-1" + Keys.ENTER)
     page.shows("grey nodes do not fit", within=".legend")
