@@ -6,6 +6,7 @@ from random import Random
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -33,7 +34,10 @@ from kubesched.cluster.table import Ints
 from kubesched.cluster.view import NodeInfo, Nodes
 from kubesched.engine.decision import NO_NODES, Decision
 from kubesched.engine.outcome import Outcome
+from kubesched.engine.tie_breaking import Best
+from kubesched.framework.adapters import FilterPlugin
 from kubesched.framework.plugin import Plugin, Reads, Verdicts, default_normalize, reject
+from kubesched.framework.runtime import Framework
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import Status, unschedulable
 
@@ -147,7 +151,7 @@ def summary(decision: Decision, cluster: ClusterState) -> dict[str, Any]:
     return said
 
 
-def _named(rows: Ints | None, names: list[str]) -> list[str] | None:
+def _named(rows: Best | None, names: list[str]) -> list[str] | None:
     return None if rows is None else sorted(names[row] for row in rows.tolist())
 
 
@@ -208,6 +212,32 @@ def test_pods_with_extended_resources_share_nothing() -> None:
         decision = engine.schedule(made.classes.info(pod(f"p{count}", requests={"example.com/gpu": count})))
         assert decision.node == "n1"
     assert not len(engine.filtering._shapes)
+
+
+def test_a_changed_node_is_asked_about_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a change of one node, plugins are asked about its row; after a node has come, about all of them."""
+    asked: list[int] = []
+    ask = Framework.ask_filter
+
+    def noted(self: Framework, plugin: FilterPlugin, state: CycleState, pod: api.Pod, nodes: Nodes) -> Verdicts | None:
+        asked.append(len(nodes) if plugin.name == "TaintToleration" else 0)
+        return ask(self, plugin, state, pod, nodes)
+
+    made = cluster(*(node(f"n{number}", cpu="4") for number in range(6)))
+    engine = default_engine(made)
+    classes: list[dict[str, Any]] = [{"cpu": "1"}, {"cpu": "2"}]
+    for each in classes:
+        schedule(engine, pod("p", **each))
+    monkeypatch.setattr(Framework, "ask_filter", noted)
+    made.set(node("n0", cpu="4", taints=["x:NoSchedule"]))
+    for each in classes:
+        assert summary(schedule(engine, pod("p", **each)), made) == summary(
+            schedule(default_engine(made), pod("p", **each)), made
+        )
+    assert [size for size in asked if size] == [1, 6, 6]  # the new engines ask about all
+    made.set(node("n6", cpu="4"))
+    schedule(engine, pod("p", **classes[0]))
+    assert [size for size in asked if size] == [1, 6, 6, 7]
 
 
 class CacheMachine(RuleBasedStateMachine):

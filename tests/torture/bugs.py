@@ -253,8 +253,8 @@ BUGS = (
     Bug(
         "cached answers miss what pods changed",
         "engine/cache.py",
-        "        elif self._position != table.log_end:\n",
-        "        elif False:\n",
+        "        if self._position != table.log_end:\n",
+        "        if False:\n",
     ),
     Bug(
         "cached answers outlive a change of nodes",

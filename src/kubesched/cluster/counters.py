@@ -21,7 +21,18 @@ Eligible = Callable[[], Mask]
 class DomainCounts:
     """A row counter summed per value of a topology key, over the eligible nodes."""
 
-    __slots__ = ("_built_for", "_eligible", "_rows", "_table", "column", "counts", "eligible", "present")
+    __slots__ = (
+        "_built_for",
+        "_eligible",
+        "_rows",
+        "_table",
+        "column",
+        "counts",
+        "eligible",
+        "padded",
+        "present",
+        "total",
+    )
 
     def __init__(self, table: NodeTable, rows: RowCounter, column: LabelColumn, eligible: Eligible | None) -> None:
         self._table = table
@@ -30,8 +41,11 @@ class DomainCounts:
         self._built_for = -1
         self.column = column
         self.eligible: Mask | None = None
-        self.counts: Ints = np.zeros(0, dtype=np.int64)
-        """Matching pods per domain id."""
+        self.padded: Ints = np.zeros(1, dtype=np.int64)
+        """Matching pods per domain id, and a 0 at the end for nodes without the label, whose id is -1."""
+        self.counts: Ints = self.padded[:-1]
+        """The same without the 0."""
+        self.total = 0
         self.present: Mask = np.zeros(0, dtype=np.bool_)
         """Which domains have an eligible node at all."""
 
@@ -48,6 +62,7 @@ class DomainCounts:
         domain = self.column.ids[row]
         if domain >= 0 and (self.eligible is None or self.eligible[row]):
             self.counts[domain] += delta
+            self.total += delta
 
     def _rebuild(self) -> None:
         ids: Ids = self.column.ids
@@ -58,7 +73,10 @@ class DomainCounts:
         domains = ids[taken]
         size = len(self.column.values)
         counted = np.bincount(domains, weights=self._rows.rows[: len(ids)][taken], minlength=size)
-        self.counts = counted.astype(np.int64)
+        self.padded = np.zeros(size + 1, dtype=np.int64)
+        self.counts = self.padded[:-1]
+        self.counts[:] = counted
+        self.total = int(self.counts.sum())
         self.present = np.zeros(size, dtype=np.bool_)
         self.present[domains] = True
         self._built_for = self._table.topology_version

@@ -90,7 +90,7 @@ class ClusterState:
     def _class_changed(self, obj: api.Object) -> None:
         """What a node offers of an extended resource depends on the device class behind it."""
         if isinstance(obj, api.DeviceClass):
-            self.nodes.node_version += 1
+            self.nodes.any_node_changed()
 
     def get(self, kind: type[O], key: str) -> O | None:
         """The object of this kind with this key ("namespace/name", or the name where there is no namespace).

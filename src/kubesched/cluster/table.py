@@ -5,8 +5,8 @@ while its pods are still there. Such a row is not `valid` and no plugin's answer
 
 Whatever repeats among nodes (label values, taint sets) is interned, so that a plugin evaluates each distinct value
 once and gathers. `pod_log` tells which rows' pods changed since a position; `node_version` moves when anything else
-about any node changes that a cached answer may depend on. `stamps` has a number per row that is new after any change of
-the row: of its node, its pods, or the pods nominated to it.
+about any node changes that a cached answer may depend on, and `node_log` tells for which row. `stamps` has a number per
+row that is new after any change of the row: of its node, its pods, or the pods nominated to it.
 """
 
 from __future__ import annotations
@@ -45,16 +45,20 @@ _NATIVE: Final = {"cpu": CPU, "memory": MEMORY, "ephemeral-storage": EPHEMERAL_S
 class LabelColumn:
     """The values of one label key: an id per row, -1 where the label is absent."""
 
-    __slots__ = ("ids", "index", "values")
+    __slots__ = ("ids", "index", "rows_by_id", "values")
 
     def __init__(self, capacity: int) -> None:
         self.ids: Ids = np.full(capacity, -1, dtype=np.int32)
+        self.rows_by_id = 0
+        """How many rows have their own number as id: usually all, if each node has a value of its own."""
         self.values: list[str] = []
         self.index: dict[str, int] = {}
 
     def set(self, row: int, value: str | None) -> None:
         """Set or clear the value of `row`."""
-        self.ids[row] = -1 if value is None else self.intern(value)
+        self.rows_by_id -= int(self.ids[row] == row)
+        self.ids[row] = new = -1 if value is None else self.intern(value)
+        self.rows_by_id += new == row
 
     def intern(self, value: str) -> int:
         """The id of `value`, a new one if it was never seen."""
@@ -71,6 +75,7 @@ class LabelColumn:
         self.ids = (ids - absent).astype(np.int32)
         self.values = [self.values[old] for old in used[absent:].tolist()]
         self.index = {value: new for new, value in enumerate(self.values)}
+        self.rows_by_id = int(np.count_nonzero(self.ids == np.arange(len(self.ids))))
 
 
 @dataclass(slots=True)
@@ -84,6 +89,10 @@ class ImageState:
 class NodeTable:
     """All nodes in columns, with the pods on each."""
 
+    ANY_ROW = -1
+    MOST_NODE_CHANGES = 1024
+    """How many changes of nodes are remembered."""
+    MOST_POD_CHANGES = 65536
     SPARE = 1024
     """How many label values or taint sets of former nodes are remembered before they are dropped."""
 
@@ -92,6 +101,8 @@ class NodeTable:
         self.size = 0
         self.valid_count = 0
         self.node_version = 0
+        self.node_log: list[int] = []
+        """The rows of the last changes of `node_version`; `ANY_ROW` if answers for other rows may change as well."""
         self.topology_version = 0
         self.exact = False
         """Whether a cached answer may depend on any field of nodes and pods, such as annotations, not only on columns
@@ -135,7 +146,9 @@ class NodeTable:
             self.topology_version += 1
         self.nodes[row] = node
         self.touch(row)
-        self.node_version += 1
+        # How much an image counts depends on how many nodes have it, of how many there are.
+        alone = old is not None and old.status.images == node.status.images
+        self._node_changed(row if alone else self.ANY_ROW)
         self.valid_count += not self.valid[row]
         self.valid[row] = True
         self.unschedulable[row] = node.spec.unschedulable
@@ -157,7 +170,7 @@ class NodeTable:
         if row is None or self.nodes[row] is None:
             return
         self.touch(row)
-        self.node_version += 1
+        self.any_node_changed()
         self.topology_version += 1
         self.nodes[row] = None
         self.valid[row] = False
@@ -240,22 +253,23 @@ class NodeTable:
 
     def place_each(self, moves: Sequence[tuple[PodInfo, int]]) -> None:
         """Put a pod on each of several different rows at once."""
-        usages = self._usages(moves)
-        self.used[:, [row for _, row in moves]] += usages
+        usages, rows = self._usages(moves), [row for _, row in moves]
+        self.used[:, rows] += usages
         for info, row in moves:
             self.pods[row][info.pod.metadata.uid] = info
             if info.pod_class.tags:
                 self._tag(info.pod_class, row)
-            self._log(row)
+        self._log_each(rows)
 
     def take_off_each(self, moves: Sequence[tuple[PodInfo, int]]) -> None:
         """Take a pod off each of several different rows at once."""
-        self.used[:, [row for _, row in moves]] -= self._usages(moves)
+        usages, rows = self._usages(moves), [row for _, row in moves]
+        self.used[:, rows] -= usages
         for info, row in moves:
             del self.pods[row][info.pod.metadata.uid]
             if info.pod_class.tags:
                 self._untag(info.pod_class, row)
-            self._log(row)
+        self._log_each(rows)
 
     def restore(self, pods: Mapping[int, dict[str, PodInfo]], used: Ints, stamps: Ints) -> None:
         """Give rows back the pods, the used columns and the stamps they had before a what-if."""
@@ -271,7 +285,7 @@ class NodeTable:
                 if info.pod_class.tags and uid not in now:
                     self._tag(info.pod_class, row)
             self.pods[row] = before
-            self._log(row)
+        self._log_each(rows)
         self.stamps[rows] = stamps
 
     def relabel(self, info: PodInfo, row: int) -> None:
@@ -307,6 +321,18 @@ class NodeTable:
         start = position - self.pod_log_start
         return self.pod_log[start:] if start >= 0 else None
 
+    def nodes_changed_since(self, version: int) -> list[int] | None:
+        """Rows whose nodes changed since a `node_version`; None if that is not known, or if more rows are affected."""
+        count = self.node_version - version
+        if count > len(self.node_log):
+            return None
+        rows = self.node_log[-count:] if count else []
+        return None if self.ANY_ROW in rows else rows
+
+    def any_node_changed(self) -> None:
+        """Something has changed that answers for any row may depend on."""
+        self._node_changed(self.ANY_ROW)
+
     @property
     def log_end(self) -> int:
         """The position after the newest entry of the pod log."""
@@ -314,19 +340,37 @@ class NodeTable:
 
     # Internals
 
+    def _node_changed(self, row: int) -> None:
+        self.node_version += 1
+        self.node_log.append(row)
+        if len(self.node_log) > self.MOST_NODE_CHANGES:
+            del self.node_log[: len(self.node_log) // 2]
+
     def _log(self, row: int) -> None:
         self.touch(row)
-        log = self.pod_log
-        log.append(row)
-        if len(log) > 65536:
-            half = len(log) // 2
-            del log[:half]
-            self.pod_log_start += half
+        self.pod_log.append(row)
+        if len(self.pod_log) > self.MOST_POD_CHANGES:
+            self._cut_log()
+
+    def _log_each(self, rows: Sequence[int]) -> None:
+        """The same for several different rows."""
+        self.stamps[rows] = np.arange(self._last_stamp + 1, self._last_stamp + len(rows) + 1)
+        self._last_stamp += len(rows)
+        self.pod_log += rows
+        if len(self.pod_log) > self.MOST_POD_CHANGES:
+            self._cut_log()
+
+    def _cut_log(self) -> None:
+        half = len(self.pod_log) // 2
+        del self.pod_log[:half]
+        self.pod_log_start += half
 
     def _usages(self, moves: Sequence[tuple[PodInfo, int]]) -> Ints:
-        for info, _ in moves:
-            self.usage(info.pod_class)  # all columns must be there before the vectors are put together
-        return np.array([self.usage(info.pod_class) for info, _ in moves]).T
+        classes = {info.pod_class for info, _ in moves}
+        for pod_class in classes:
+            self.usage(pod_class)  # all columns must be there before the vectors are put together
+        vectors = {pod_class: self.usage(pod_class) for pod_class in classes}
+        return np.array([vectors[info.pod_class] for info, _ in moves]).T
 
     def _tag(self, pod_class: PodClass, row: int) -> None:
         for tag in pod_class.tags:

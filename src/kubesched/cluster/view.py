@@ -9,6 +9,7 @@ are ignored.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +31,7 @@ from kubesched.cluster.table import (
 )
 
 Rows = slice | Ints
+N = TypeVar("N", bound=np.generic)
 
 
 class ResourceView:
@@ -115,12 +117,30 @@ class NodeInfo:
 class Nodes:
     """A window on the node table."""
 
-    __slots__ = ("_mask", "_rows", "table")
+    __slots__ = ("_amounts", "_mask", "_rows", "table")
 
     def __init__(self, table: NodeTable, rows: Rows | None = None, *, mask: Mask | None = None) -> None:
         self.table = table
         self._mask = mask
+        self._amounts: tuple[list[int], list[int]] | None = None
         self._rows: Rows | None = slice(0, table.size) if rows is None and mask is None else rows
+
+    @classmethod
+    def on(cls, table: NodeTable, row: int) -> Nodes:
+        """A window of one row, for several plugins that read its amounts before anything changes there."""
+        window = cls(table, slice(row, row + 1))
+        window._amounts = window.amounts()
+        return window
+
+    def amounts(self) -> tuple[list[int], list[int]] | None:
+        """(allocatable, used) of a window of one row, by column: Python's numbers, with which a few operations take a
+        tenth of the time of arrays. None for a larger window."""
+        if self._amounts is not None:
+            return self._amounts
+        rows, table = self._rows, self.table
+        if not isinstance(rows, slice) or rows.stop - rows.start != 1:
+            return None
+        return table.allocatable[:, rows.start].tolist(), table.used[:, rows.start].tolist()
 
     @property
     def rows(self) -> Rows:
@@ -219,6 +239,12 @@ class Nodes:
     def label(self, key: str) -> Ids:
         """An id of the label's value per node, -1 where it is absent; `label_column(key).values` has the values."""
         return self.table.label(key).ids[self.rows]
+
+    def of_label(self, column: LabelColumn, by_id: npt.NDArray[N]) -> npt.NDArray[N]:
+        """For each node the element of `by_id` that belongs to its value in the column; where the label is absent, the
+        last one. Where ids are row numbers, as those of host names usually are, it is a view."""
+        rows = self.rows
+        return by_id[rows] if column.rows_by_id == self.table.size else by_id.take(column.ids[rows])
 
     def label_column(self, key: str) -> LabelColumn:
         """The values behind the ids that `label` gives."""

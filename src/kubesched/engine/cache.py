@@ -1,12 +1,13 @@
 """Cached answers of plugins about all nodes, per pod class, updated for the next pod of the class.
 
-A plugin that declares what it reads (see `Reads`) is called again only for rows that changed: for all of them after a
-node has changed, otherwise for those whose pods have changed. Usually that is the one row that the last pod went to.
+A plugin that declares what it reads (see `Reads`) is called again only for rows that changed. Usually that is the one
+row that the last pod went to. After a change of a node, all plugins are called for its row; only if there are others
+than ours, which may compare nodes with each other, or if nodes came or went, they are called for all rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 from weakref import ref
 
@@ -16,48 +17,17 @@ from kubesched.api import objects as api
 from kubesched.cluster.pods import PodClass
 from kubesched.cluster.table import Ints, Mask
 from kubesched.cluster.view import Nodes
+from kubesched.engine.columns import CachedFilter, CachedScore
 from kubesched.engine.nominated import BesideNominated
+from kubesched.engine.ranking import BlockMaxima, HighestRows
 from kubesched.engine.shared_answers import Shapes, SharedAnswers, derived_by, shape
-from kubesched.framework.adapters import FilterPlugin, ScorePlugin
-from kubesched.framework.plugin import MAX_NODE_SCORE, MIN_NODE_SCORE, Codes, Reads, Verdicts
+from kubesched.framework.plugin import MAX_NODE_SCORE, MIN_NODE_SCORE, Reads, is_built_in
 from kubesched.framework.record import CycleRecord
 from kubesched.framework.runtime import NOT_RECORDED, Framework
 from kubesched.framework.state import CycleState
 
-
-class CachedFilter:
-    """One Filter plugin's codes for every row."""
-
-    __slots__ = ("_is_sound", "codes", "plugin", "status_of")
-
-    def __init__(self, plugin: FilterPlugin, size: int, verdicts: Verdicts | None) -> None:
-        self.plugin = plugin
-        self.status_of = verdicts.status_of if verdicts is not None else None
-        # Codes that last as long as the nodes keep their small type; those that are updated may need a larger one.
-        dtype = np.int64 if plugin.reads is Reads.PODS else None
-        self.codes: Codes = np.zeros(size, dtype=dtype) if verdicts is None else np.array(verdicts.codes, dtype=dtype)
-        self._is_sound: bool | None = None
-
-    def is_sound(self) -> bool:
-        """Whether it certainly has no error for any node. It is found out once, for codes that do not change."""
-        if self._is_sound is None:
-            if self.status_of is None or self.plugin.reads is Reads.PODS:
-                self._is_sound = False
-            else:
-                self._is_sound = not has_errors(Verdicts(self.codes, self.status_of))
-        return self._is_sound
-
-
-class CachedScore:
-    """One Score plugin's raw scores for every row, or the one number they all are."""
-
-    __slots__ = ("part", "plugin", "raw")
-
-    def __init__(self, plugin: ScorePlugin, raw: Ints | int) -> None:
-        self.plugin = plugin
-        self.raw = raw
-        self.part: int | None = None
-        """The one number, normalised and weighted; None until it is known, and if there is more than one."""
+LARGE = 16_384
+"""How many nodes are so many that the best one is searched for in blocks."""
 
 
 class _State(CycleState):
@@ -84,6 +54,7 @@ class CachedAnswers:
         self._framework = framework
         self._shapes = shapes if framework.caches_only_built_in else None
         self._shared: SharedAnswers | None = None
+        self._key: bytes | None = None
         self._table = framework.cluster.nodes
         self._node_version = -1
         self._position = -1
@@ -111,6 +82,8 @@ class CachedAnswers:
         """Scores out of range on some row; an error only if that row is feasible."""
         self.beside_nominated: BesideNominated = {}
         self._static: Ints = self.base
+        self._maxima: BlockMaxima | None = None
+        self._was_ranked = False
         self._scored = False
         self._moving_filters: list[CachedFilter] = []
         self._moving_scores: list[CachedScore] = []
@@ -125,14 +98,16 @@ class CachedAnswers:
 
     def _refresh(self, pod: api.Pod) -> None:
         table = self._table
-        if self._node_version != table.node_version or len(self.mask) != table.size:
-            self._rebuild(pod)
-        elif self._position != table.log_end:
+        changed: Sequence[int] | None = ()
+        if self._position != table.log_end:
             changed = table.changed_since(self._position)
-            if changed is None or len(changed) > table.size:
-                self._rebuild(pod)
-            else:
-                self._update(pod, changed)
+        if self._node_version != table.node_version or len(self.mask) != table.size:
+            moved = self._follow_nodes(pod)
+            changed = None if changed is None or moved is None else [*changed, *moved]
+        if changed is None or len(changed) > table.size:
+            self._rebuild(pod)
+        elif changed:
+            self._update(pod, changed)
         self._position = table.log_end
 
     def withdraw_after(self, plugin: str, state: CycleState) -> None:
@@ -142,7 +117,63 @@ class CachedAnswers:
             for key in self._written.get(name, ()):
                 state.delete(key)
 
-    def _update(self, pod: api.Pod, changed: list[int]) -> None:
+    def _follow_nodes(self, pod: api.Pod) -> Sequence[int] | None:
+        """Take over what plugins that read only nodes answer now; returns the rows whose nodes have changed. None if
+        the answers have to be made anew."""
+        table, shared, key = self._table, self._shared, self._key
+        moved = table.nodes_changed_since(self._node_version) if len(self.mask) == table.size else None
+        if moved is None or shared is None or key is None or self._shapes is None:
+            return None
+        found = self._shapes.get(key)
+        if found is None or not found.is_current(table.node_version, table.size):
+            found = self._shapes[key] = self._changed_at(shared, np.array(sorted(set(moved)), dtype=np.int64), pod)
+        if self._scored:
+            if found.scores is None:
+                return None
+            self.scores = [found.scores.get(each.plugin.name, each) for each in self.scores]
+            self._static = found.static
+        self._shared = found
+        known = found.filters | {each.plugin.name: each for each in self._moving_filters}
+        self.filters = [known[f.name] for f in self._framework.cacheable_filters if f.name in known]
+        self._node_version = table.node_version
+        return moved
+
+    def _changed_at(self, shared: SharedAnswers, rows: Ints, pod: api.Pod) -> SharedAnswers:
+        """Shared answers after some nodes have changed. They are copied: other classes may still use the old ones."""
+        nodes, version = Nodes(self._table, rows), self._table.node_version
+        mask, filters = self._filters_changed_at(shared, rows, pod, nodes)
+        copied = shared.with_filters(version, mask, filters)
+        if shared.scores is None:
+            return copied
+        copied.scores, copied.static = {}, shared.static.copy()
+        copied.static[rows] = 0
+        for name, scored in shared.scores.items():
+            raw = self._framework.ask_score(scored.plugin, self.state, pod, nodes)
+            copied.scores[name] = scored.changed_at(rows, raw, len(mask))
+            if scored.plugin.normalize is None:
+                copied.static[rows] += raw * scored.plugin.weight
+        return copied
+
+    def _filters_changed_at(
+        self, shared: SharedAnswers, rows: Ints, pod: api.Pod, nodes: Nodes
+    ) -> tuple[Mask, dict[str, CachedFilter]]:
+        filters: dict[str, CachedFilter] = {}
+        passes = nodes.valid.copy()
+        skipped = _skipping(shared.answers)
+        for plugin in self._framework.cacheable_filters:
+            if plugin.reads is not Reads.NODE or plugin.name in skipped:
+                continue
+            verdicts = self._framework.ask_filter(plugin, self.state, pod, nodes)
+            known = shared.filters.get(plugin.name)
+            if known is not None or verdicts is not None:
+                known = known or CachedFilter(plugin, len(shared.mask), None)
+                filters[plugin.name] = known.changed_at(rows, verdicts)
+                passes &= filters[plugin.name].codes[rows] == 0
+        mask = shared.mask.copy()
+        mask[rows] = passes
+        return mask, filters
+
+    def _update(self, pod: api.Pod, changed: Sequence[int]) -> None:
         try:
             if len(changed) == 1:
                 self._update_row(pod, changed[0])
@@ -160,7 +191,7 @@ class CachedAnswers:
         # The old state may be shared with other classes: it must not hold the attempt.
         record, self.state.record = self.state.record, NOT_RECORDED
         self.state = _State(self.state.pod_class, record)
-        key = None if self._shapes is None else shape(self.state.pod_class)
+        key = self._key = None if self._shapes is None else shape(self.state.pod_class)
         found = None if key is None or self._shapes is None else self._shapes.get(key)
         if found is not None and found.is_current(table.node_version, table.size):
             self._take_over(found, pod)
@@ -230,7 +261,7 @@ class CachedAnswers:
             self.answers[plugin.name] = self._framework.ask_pre_filter(plugin, state, pod, nodes)
             if len(state.keys()) != len(before):
                 self._written[plugin.name] = set(state.keys()).difference(before)
-        skipped = {name for name, answer in self.answers.items() if getattr(answer, "is_skip", False)}
+        skipped = _skipping(self.answers)
         decided = any(answer is not None and name not in skipped for name, answer in self.answers.items())
         self.skipped_filters = None if decided else frozenset(skipped)
         return skipped
@@ -278,9 +309,19 @@ class CachedAnswers:
         for cached in self._moving_scores:
             if cached.plugin.normalize is None:
                 self.base += cached.raw if cached.plugin.weight == 1 else cached.raw * cached.plugin.weight
-                if not _in_range(cached.raw):
+                if not is_built_in(type(cached.plugin.plugin)) and not _in_range(cached.raw):
                     self._suspect(cached)
         self.ranked = self.base.copy() if self.mask.all() else np.where(self.mask, self.base, -1)
+        self._maxima, self._was_ranked = None, False
+
+    def best(self) -> Ints | HighestRows:
+        """The best rows, where nothing else scores. Only for the second pod of a class the scores are put in blocks."""
+        if self._maxima is None and self._was_ranked and len(self.ranked) >= LARGE:
+            self._maxima = BlockMaxima(self.ranked)
+        self._was_ranked = True
+        if self._maxima is not None:
+            return self._maxima.best()
+        return np.flatnonzero(self.ranked == self.ranked.max())
 
     def _sum_lasting_scores(self) -> None:
         """Add up the scores that depend on nodes only, and share them."""
@@ -299,7 +340,7 @@ class CachedAnswers:
             shared.state, shared.memo = self.state, self._derived_from_spec()
 
     def _update_row(self, pod: api.Pod, row: int) -> None:
-        nodes = Nodes(self._table, slice(row, row + 1))
+        nodes = Nodes.on(self._table, row)
         for cached in self._moving_filters:
             verdicts = cached.plugin.filter_all(self.state, pod, nodes)
             cached.codes[row] = 0 if verdicts is None else verdicts.codes[0]
@@ -320,6 +361,8 @@ class CachedAnswers:
                     self._suspect(scored)
         self.base[row] = total
         self.ranked[row] = total if passes else -1
+        if self._maxima is not None:
+            self._maxima.update((row,))
 
     def _update_rows(self, pod: api.Pod, rows: Ints) -> None:
         nodes = Nodes(self._table, rows)
@@ -344,20 +387,17 @@ class CachedAnswers:
                     self._suspect(scored)
         self.base[rows] = total
         self.ranked[rows] = np.where(passes, total, -1)
+        if self._maxima is not None:
+            self._maxima.update(rows.tolist())
 
     def _suspect(self, scored: CachedScore) -> None:
         if scored not in self.suspects:
             self.suspects.append(scored)
 
 
-def has_errors(verdicts: Verdicts) -> bool:
-    """Whether a plugin failed for some node."""
-    codes = verdicts.codes[verdicts.codes != 0]
-    if not len(codes):
-        return False
-    # Usually all nodes are rejected for the same reason.
-    distinct = codes[:1] if (codes == codes[0]).all() else np.unique(codes)
-    return any(not verdicts.status_of(int(code)).is_rejected for code in distinct)
+def _skipping(answers: Mapping[str, Any]) -> set[str]:
+    """The plugins whose PreFilter results skip Filter."""
+    return {name for name, answer in answers.items() if getattr(answer, "is_skip", False)}
 
 
 def _passing(mask: Mask, filters: Iterable[CachedFilter]) -> Mask:

@@ -16,6 +16,7 @@ from kubesched.cluster.table import Ints, Mask, NodeTable
 from kubesched.engine.explain import explain
 from kubesched.engine.failure import Failure
 from kubesched.engine.outcome import BindingState, Outcome
+from kubesched.engine.tie_breaking import Best
 from kubesched.framework.diagnosis import Diagnosis
 from kubesched.framework.errors import PluginError
 from kubesched.framework.extender import ExtenderCall
@@ -162,7 +163,7 @@ class Decision(CycleRecord):
         """Where the pod fits. Its arrays are the engine's and change with the next decision: copy what is to last."""
         self.parts: list[PluginScores] = []
         """Scores that are not in the cached sum: those that were normalised, and those of this cycle alone."""
-        self.best_rows: Ints | None = None
+        self.best_rows: Best | None = None
         self.scores: Scores | None = None
         self.within: Mask | None = None
         """The only rows to look at, in the trial of a placement of a pod group; None for all."""

@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from kubesched.api import objects as api
 from kubesched.cluster.pods import PodInfo
-from kubesched.cluster.table import Ints
 from kubesched.engine.batching import Batching
 from kubesched.engine.decision import Decision
 from kubesched.engine.extending import ExtenderRound
@@ -23,7 +22,7 @@ from kubesched.engine.failure import Failure
 from kubesched.engine.filtering import Feasible, Filtering
 from kubesched.engine.outcome import Outcome
 from kubesched.engine.scoring import NO_EXTRA, Scoring
-from kubesched.engine.tie_breaking import Choose, TieBreaker
+from kubesched.engine.tie_breaking import Best, Choose, TieBreaker
 from kubesched.framework.diagnosis import Diagnosis
 from kubesched.framework.errors import PluginError
 from kubesched.framework.extender import ExtenderError, Extenders
@@ -87,7 +86,7 @@ class Engine:
                 return
             self._feasible(decision, found)
             if found.size == 1:
-                best: Ints = np.flatnonzero(found.mask)
+                best: Best = np.flatnonzero(found.mask)
             else:
                 extra = NO_EXTRA if extender_round is None else await extender_round.score(found)
                 best = self._scoring.best(decision, found, extra)  # PreScore, Score, NormalizeScore
@@ -124,7 +123,7 @@ class Engine:
             decision.feasible_rows = np.flatnonzero(found.mask)
             decision.diagnosis = self.filtering.rejected_elsewhere(found)
 
-    def _select(self, decision: Decision, best: Ints) -> None:
+    def _select(self, decision: Decision, best: Best) -> None:
         """Take one of the best nodes."""
         decision.best_rows = best
         decision.chosen = self.cluster.nodes.names[self._break_tie(best)]

@@ -14,7 +14,8 @@ from kubesched.cluster.pods import PodClass
 from kubesched.cluster.table import Ints, Mask
 from kubesched.cluster.view import Nodes
 from kubesched.engine.batching import Batching
-from kubesched.engine.cache import CachedAnswers, has_errors
+from kubesched.engine.cache import CachedAnswers
+from kubesched.engine.columns import has_errors
 from kubesched.engine.decision import Decision
 from kubesched.engine.nominated import NominatedRows
 from kubesched.engine.search import PartialFilter, search

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 import numpy as np
 
 from kubesched.api import objects as api
-from kubesched.cluster.table import Ints
+from kubesched.cluster.table import Ints, Mask
 from kubesched.cluster.view import Nodes
-from kubesched.engine.cache import CachedScore
+from kubesched.engine.columns import CachedScore
 from kubesched.engine.decision import Decision, PluginScores, Scores
 from kubesched.engine.filtering import Feasible
+from kubesched.engine.tie_breaking import Best
 from kubesched.framework.plugin import is_built_in
 from kubesched.framework.runtime import Framework
 from kubesched.framework.state import CycleState
@@ -27,7 +28,7 @@ class Scoring:
         self._table = framework.cluster.nodes
         self._scores = [s for s in framework.scores if not s.reads.is_cacheable]
 
-    def best(self, decision: Decision, found: Feasible, extra: Mapping[str, Ints] = NO_EXTRA) -> Ints:
+    def best(self, decision: Decision, found: Feasible, extra: Mapping[str, Ints] = NO_EXTRA) -> Best:
         """The rows with the highest total; `extra` has the scores of extenders for every row."""
         framework, cached, state, pod = self._framework, found.cached, decision.state, decision.pod
         nodes = Nodes(self._table, mask=found.mask)
@@ -59,9 +60,12 @@ class Scoring:
                 self._record(decision, plugin.name, part, nodes)
                 if not isinstance(part, int):
                     parts.append(part)
+        keeps_totals = decision.batch is not None and decision.batch.signature is not None
         if not parts:
-            ranked = cached.ranked if found.mask is cached.mask else np.where(found.mask, cached.base, -1)
-            if decision.batch is not None and decision.batch.signature is not None:
+            if found.mask is cached.mask and not keeps_totals and not decision.detailed:
+                return cached.best()
+            ranked = cached.ranked if found.mask is cached.mask else _or_minus_one(cached.base, found.mask)
+            if keeps_totals and decision.batch is not None:
                 decision.batch.totals = ranked.copy()
             return np.flatnonzero(ranked == ranked.max())
         totals = cached.base[nodes.rows] + parts[0]
@@ -69,7 +73,7 @@ class Scoring:
             totals += part
         best = np.flatnonzero(totals == totals.max())
         rows = nodes.rows
-        if decision.batch is not None and decision.batch.signature is not None:
+        if keeps_totals and decision.batch is not None:
             decision.batch.totals = np.full(self._table.size, -1, dtype=np.int64)
             decision.batch.totals[rows] = totals
         return best if isinstance(rows, slice) else rows[best]
@@ -104,3 +108,11 @@ class Scoring:
         column = np.full(len(scores.rows), part, dtype=np.int64) if isinstance(part, int) else part.copy()
         scores.plugins[plugin] = column
         scores.totals = scores.totals + column
+
+
+def _or_minus_one(scores: Ints, mask: Mask) -> Ints:
+    """Scores where the mask is true, else -1, whose bits are all set. This takes a tenth of the time of `where`."""
+    bits = mask.astype(np.int64)
+    bits -= 1
+    bits |= scores
+    return bits

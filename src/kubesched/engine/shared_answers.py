@@ -19,7 +19,7 @@ from kubesched.cluster.table import Ints, Mask
 from kubesched.framework.state import CycleState
 
 if TYPE_CHECKING:
-    from kubesched.engine.cache import CachedFilter, CachedScore
+    from kubesched.engine.columns import CachedFilter, CachedScore
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _NO_RESOURCES = api.ResourceRequirements()
@@ -62,7 +62,7 @@ class SharedAnswers:
         """The plugins that are called for every pod."""
         self.memo: Mapping[Hashable, object] = {}
         """What the plugins derived from the pod's spec."""
-        self.scores: Mapping[str, CachedScore] | None = None
+        self.scores: dict[str, CachedScore] | None = None
         """None until a class has been scored."""
         self.skipped_scores: frozenset[str] = frozenset()
         """Plugins whose PreScore skips Score."""
@@ -70,6 +70,14 @@ class SharedAnswers:
         """Scores out of range on some row."""
         self.static: Ints = np.zeros(0, dtype=np.int64)
         """The sum of the weighted scores that need no normalising."""
+
+    def with_filters(self, node_version: int, mask: Mask, filters: dict[str, CachedFilter]) -> SharedAnswers:
+        """A copy for another version of the nodes, without scores."""
+        copied = SharedAnswers(node_version, mask, filters, self.state)
+        copied.answers, copied.written, copied.memo = self.answers, self.written, self.memo
+        copied.asked_pre_filters, copied.asked_pre_scores = self.asked_pre_filters, self.asked_pre_scores
+        copied.skipped_scores, copied.suspects = self.skipped_scores, self.suspects
+        return copied
 
     def is_current(self, node_version: int, size: int) -> bool:
         """Whether they are about the nodes as they are now."""

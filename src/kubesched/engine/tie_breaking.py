@@ -5,7 +5,11 @@ from __future__ import annotations
 from random import Random
 
 from kubesched.cluster.table import Ints
+from kubesched.engine.ranking import HighestRows
 from kubesched.framework.handle import Choose as Choose
+
+Best = Ints | HighestRows
+"""The nodes with the highest score."""
 
 
 class TieBreaker:
@@ -15,7 +19,7 @@ class TieBreaker:
         self._random = random
         self._choose = choose
 
-    def __call__(self, best: Ints) -> int:
+    def __call__(self, best: Best) -> int:
         """One of these rows."""
         if len(best) == 1:
             return int(best[0])

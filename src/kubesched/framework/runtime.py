@@ -289,7 +289,7 @@ class Framework:
         elif not uniform:
             scores = whole(scores)  # type: ignore[arg-type]  # an array, since it is no int
         self.check_range(plugin, scores)
-        return scores * plugin.weight
+        return scores if plugin.weight == 1 else scores * plugin.weight
 
     def _normalized(self, plugin: ScorePlugin, state: CycleState, pod: api.Pod, scores: Ints) -> Ints:
         assert plugin.normalize is not None

@@ -10,17 +10,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
 from kubesched.api import objects as api
 from kubesched.cluster.counters import RowCounter
 from kubesched.cluster.counts import NO_LABELS, TermCounter
 from kubesched.cluster.pods import PodClass, PodInfo
-from kubesched.cluster.table import Ids, Ints, LabelColumn, Mask
+from kubesched.cluster.table import Ints, LabelColumn
 from kubesched.cluster.terms import AffinityTerm, AffinityTerms, affinity_terms
 from kubesched.cluster.view import Nodes
 from kubesched.config.args import InterPodAffinityArgs
 from kubesched.framework.events import Action, EventHint, Hint, Resource, on, queue_because, skip_because
-from kubesched.framework.plugin import MAX_NODE_SCORE, Plugin, Verdicts
+from kubesched.framework.plugin import MAX_NODE_SCORE, Codes, Plugin, Verdicts, once_per_value
 from kubesched.framework.signatures import Signature
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import SKIP, Status, error, unresolvable, unschedulable
@@ -28,25 +29,19 @@ from kubesched.framework.status import SKIP, Status, error, unresolvable, unsche
 EXISTING_ANTI = unschedulable("node(s) didn't satisfy existing pods anti-affinity rules")
 NO_AFFINITY = unresolvable("node(s) didn't match pod affinity rules")
 ANTI = unschedulable("node(s) didn't match pod anti-affinity rules")
-_STATUSES = {1: NO_AFFINITY, 2: ANTI, 3: EXISTING_ANTI}
+_STATUSES = {1: EXISTING_ANTI, 2: ANTI, 3: NO_AFFINITY}
+"""By code. Of several that apply to a node, the highest counts."""
 
 
 @dataclass(slots=True)
 class KeyCounts:
-    """Counts per domain of one topology key."""
+    """Counts per domain of one topology key, and a 0 at the end for nodes without the label, whose id is -1."""
 
     column: LabelColumn
     counts: Ints
 
-    @property
-    def ids(self) -> Ids:
-        return self.column.ids
-
-    def some(self) -> Mask:
-        """Per domain, whether anything is counted; the last element is for nodes without the label."""
-        found = np.zeros(len(self.counts) + 1, dtype=np.bool_)
-        found[:-1] = self.counts > 0
-        return found
+    def any(self) -> bool:
+        return bool(self.counts.max() > 0)
 
     def add(self, row: int, delta: int) -> None:
         domain = self.column.ids[row]
@@ -55,6 +50,7 @@ class KeyCounts:
 
 
 Counts = dict[str, KeyCounts]
+Bytes = npt.NDArray[np.int8]
 
 
 @dataclass(slots=True)
@@ -116,7 +112,7 @@ class InterPodAffinity(Plugin):
         for counter in self._selecting(state.pod_class).get("anti-affinity", ()):
             if counter.total:
                 self._sum(existing, counter, counter.term.topology_key)
-        existing = {key: counts for key, counts in existing.items() if counts.counts.any()}
+        existing = {key: counts for key, counts in existing.items() if counts.any()}
         if not existing and not terms.required and not terms.required_anti:
             return SKIP
         affinity: Counts = {}
@@ -140,29 +136,36 @@ class InterPodAffinity(Plugin):
         return next(self._relations(state.pod_class, other), None) is not None
 
     def filter_all(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Verdicts | None:
-        found = state.read(self, AffinityState)
-        codes = np.zeros(len(nodes), dtype=np.int8)
-        codes[_any_key(found.existing_anti, nodes)] = 3
-        codes[_any_key(found.anti_affinity, nodes)] = 2
-        if state.pod_class.terms.required:
-            codes[self._unmet(found.affinity, state.pod_class, nodes)] = 1
-        return Verdicts(codes, _STATUSES.__getitem__) if codes.any() else None
+        codes: Codes | None = None
+        for column, by_domain in self._codes_by_domain(state.read(self, AffinityState), state.pod_class).values():
+            here = nodes.of_label(column, by_domain)
+            codes = here if codes is None else np.maximum(codes, here)
+        return None if codes is None or not codes.any() else Verdicts(codes, _STATUSES.__getitem__)
 
-    def _unmet(self, affinity: Counts, pod_class: PodClass, nodes: Nodes) -> Mask:
+    def _codes_by_domain(self, found: AffinityState, pod_class: PodClass) -> dict[str, tuple[LabelColumn, Bytes]]:
+        """By topology key, a code per domain. The last one is for nodes without the label."""
+        existing = {key: (counts.counts > 0).view(np.int8) for key, counts in found.existing_anti.items()}
+        own = {key: (counts.counts > 0).view(np.int8) * np.int8(2) for key, counts in found.anti_affinity.items()}
+        codes: dict[str, tuple[LabelColumn, Bytes]] = {}
+        for counts_of, codes_of in (
+            (found.existing_anti, existing),
+            (found.anti_affinity, own),
+            (found.affinity, self._unmet(found.affinity, pod_class)),
+        ):
+            for key, here in codes_of.items():
+                codes[key] = counts_of[key].column, np.maximum(codes[key][1], here) if key in codes else here
+        return codes
+
+    def _unmet(self, affinity: Counts, pod_class: PodClass) -> dict[str, Bytes]:
         """Where the required affinity fails: a label is missing, or the domain has no pod that all terms select.
 
         A pod that its own terms select may be the first of its kind anywhere.
         """
-        missing = np.zeros(len(nodes), dtype=np.bool_)
-        alone = np.zeros(len(nodes), dtype=np.bool_)
-        for counts in affinity.values():
-            ids = counts.ids[nodes.rows]
-            missing |= ids < 0
-            alone |= ~counts.some()[ids]
-        none_match = not any(counts.counts.any() for counts in affinity.values())
-        if none_match and self._is_own_kind(pod_class):
-            return missing
-        return missing | alone
+        codes = {key: (counts.counts <= 0).view(np.int8) * np.int8(3) for key, counts in affinity.items()}
+        if affinity and not any(counts.any() for counts in affinity.values()) and self._is_own_kind(pod_class):
+            for each in codes.values():
+                each[:-1] = 0
+        return codes
 
     def _is_own_kind(self, pod_class: PodClass) -> bool:
         return all(self.handle.cluster.counts.term_selects(term, pod_class) for term in pod_class.terms.required)
@@ -212,18 +215,23 @@ class InterPodAffinity(Plugin):
         return None
 
     def score_all(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Ints:
-        scores = np.zeros(len(nodes), dtype=np.int64)
+        scores: Ints | None = None
         for counts in state.read((self, "score"), dict).values():
-            scores += np.append(counts.counts, 0)[counts.ids[nodes.rows]]
+            here = nodes.of_label(counts.column, counts.counts)
+            scores = here if scores is None else scores + here
+        assert scores is not None  # without counts, PreScore skips Score
         return scores
 
     def normalize(self, state: CycleState, pod: api.Pod, scores: Ints) -> Ints:
-        lowest = scores.min()
-        spread = scores.max() - lowest
+        lowest = int(scores.min())
+        spread = int(scores.max()) - lowest
         if spread <= 0:
             return np.zeros_like(scores)
-        scaled: Ints = (float(MAX_NODE_SCORE) * ((scores - lowest) / float(spread))).astype(np.int64)
-        return scaled
+
+        def scaled(above: Ints) -> Ints:
+            return (float(MAX_NODE_SCORE) * (above / float(spread))).astype(np.int64)
+
+        return once_per_value(scores - lowest if lowest else scores, spread, scaled)
 
     # Counts
 
@@ -251,20 +259,20 @@ class InterPodAffinity(Plugin):
         """Add a counter's domains to the sum of a topology key."""
         domains = counter.by_domain(key)
         known = into.get(key)
-        into[key] = KeyCounts(domains.column, domains.counts if known is None else known.counts + domains.counts)
+        into[key] = KeyCounts(domains.column, domains.padded if known is None else known.counts + domains.padded)
 
     def _weigh(self, into: Counts, counter: RowCounter, key: str, weight: int) -> None:
         """The same with a weight, if any pod is counted in a domain at all."""
         domains = counter.by_domain(key)
-        if domains.counts.any():
+        if domains.total:
             known = into.get(key)
-            weighed = domains.counts * weight
+            weighed = domains.padded * weight  # a copy: scores may be a view of it, and must not follow the next pod
             into[key] = KeyCounts(domains.column, weighed if known is None else known.counts + weighed)
 
     def _key(self, counts: Counts, key: str) -> KeyCounts:
         if key not in counts:
             column = self.handle.cluster.nodes.label(key)
-            counts[key] = KeyCounts(column, np.zeros(len(column.values), dtype=np.int64))
+            counts[key] = KeyCounts(column, np.zeros(len(column.values) + 1, dtype=np.int64))
         return counts[key]
 
     # Hints
@@ -360,14 +368,6 @@ def _why_after_node_change(own: AffinityTerms, old: Mapping[str, str] | None, ne
                 "schedulable"
             )
     return None
-
-
-def _any_key(counts: Counts, nodes: Nodes) -> Mask:
-    """Where the domain of some topology key has something counted."""
-    mask = np.zeros(len(nodes), dtype=np.bool_)
-    for key_counts in counts.values():
-        mask |= key_counts.some()[key_counts.ids[nodes.rows]]
-    return mask
 
 
 def _wants_preferred(pod: api.Pod) -> bool:

@@ -37,12 +37,6 @@ EXACT = 1 << 46
 than 2^53, so that no quotient is rounded up to the next whole number."""
 
 
-def only_row(nodes: Nodes) -> int | None:
-    """The row of a window of one node: the usual window when cached answers are updated."""
-    rows = nodes.rows
-    return rows.start if isinstance(rows, slice) and rows.stop is not None and rows.stop - rows.start == 1 else None
-
-
 def signed_requests(pod: api.Pod, features: Features, classes: DeviceClassResolver) -> Signature | Status:
     """A pod's requests, for its signature; a pod whose extended resources are devices has none."""
     requests = scheduling_requests(pod, features)
@@ -63,6 +57,7 @@ class ScoredRequests:
     weights: Ints
     best_effort: bool
     names: tuple[str, ...] = ()
+    column_list: tuple[int, ...] = ()
     amount_list: tuple[int, ...] = ()
     weight_list: tuple[int, ...] = ()
     block: slice | None = None
@@ -75,12 +70,13 @@ class ScoredRequests:
         return self.huge or table.has_huge_amounts
 
     def of_one(self, nodes: Nodes, devices: Devices | None = None) -> tuple[list[int], list[int]] | None:
-        """The same as `of` for a window of one node, as Python's numbers, with which a few operations take a tenth of
-        the time. None for a larger window, and for amounts that doubles or 64-bit integers may not hold exactly."""
-        table, row = nodes.table, only_row(nodes)
-        if row is None or devices is not None or self.may_overflow(table):
+        """The same as `of` for a window of one node, as Python's numbers. None for a larger window, and for amounts
+        that doubles or 64-bit integers may not hold exactly."""
+        amounts = nodes.amounts()
+        if amounts is None or devices is not None or self.may_overflow(nodes.table):
             return None
-        return table.allocatable[self.columns, row].tolist(), table.used[self.columns, row].tolist()
+        offered, used = amounts
+        return [offered[column] for column in self.column_list], [used[column] for column in self.column_list]
 
     def of(self, nodes: Nodes, devices: Devices | None = None) -> tuple[Ints, Ints]:
         """(allocatable, used) for the window, a row per resource; do not change them. Resources that a node does not
@@ -109,6 +105,7 @@ class AmountsAsDoubles:
         self._exact = False
         self.offered: Floats = np.zeros((0, 0))
         self.used: Floats = self.offered
+        self.free: Floats = self.offered
         self.changed: slice | Ints | None = None
         """The columns of `used` that the last update has changed; None for all."""
 
@@ -126,12 +123,14 @@ class AmountsAsDoubles:
             self.offered = table.allocatable[block, : table.size].astype(np.float64)
             self.used = table.used[block, : table.size].astype(np.float64)
             self.offered[:, ~table.valid[: table.size]] = 1  # what is computed for rows without a node is ignored
+            self.free = self.offered - self.used
             self._exact = bool(self.offered.min(initial=1) > 0 and self.offered.max(initial=0) <= EXACT)
             self.changed = None
         else:
             at = sorted(set(changed))
             self.changed = slice(at[0], at[0] + 1) if len(at) == 1 else np.array(at, dtype=np.int64)
             self.used[:, self.changed] = table.used[block, self.changed]
+            self.free[:, self.changed] = self.offered[:, self.changed] - self.used[:, self.changed]
         return self._exact
 
 
@@ -192,6 +191,7 @@ def scored_requests(
         weights=np.array(weights, dtype=np.int64).reshape(-1, 1),
         best_effort=best_effort,
         names=tuple(names),
+        column_list=tuple(columns),
         amount_list=tuple(amounts),
         weight_list=tuple(weights),
         block=_side_by_side(columns),

@@ -79,13 +79,17 @@ class NodeResourcesBalancedAllocation(Plugin):
         offered, used, changed = self._as_doubles.offered, self._as_doubles.used, self._as_doubles.changed
         if changed is None:
             self._balances = np.floor(_balance(used, offered))
+        elif isinstance(changed, slice) and len(used) == 2:
+            row = changed.start
+            self._balances[row] = _balance_of_two(used[:, row].tolist(), offered[:, row].tolist())
         else:
             self._balances[changed] = np.floor(_balance(used[:, changed], offered[:, changed]))
-        score = _balance(used + wanted.doubles, offered)
+        with_pod = used + wanted.doubles
+        score = _balance_of_halves(with_pod, offered) if len(used) == 2 else _balance(with_pod, offered)
         np.floor(score, out=score)
         score -= self._balances
         score += _HALF
-        score /= 2
+        score *= 0.5
         np.floor(score, out=score)
         score += _HALF
         return score.astype(np.int64)
@@ -106,16 +110,20 @@ def _balance_of_two(used: Sequence[int], offered: Sequence[int]) -> int:
 def _balance(used: Ints | Floats, offered: Ints | Floats) -> Floats:
     """One minus the standard deviation of the used fractions, in hundredths, over the resources a node has."""
     if len(offered) == 2 and offered.all():
-        fractions = used / offered
-        np.minimum(fractions, 1.0, out=fractions)
-        deviation = fractions[0] - fractions[1]
-        deviation /= 2
-        np.abs(deviation, out=deviation)
-    else:
-        present = offered != 0
-        fractions = np.minimum(np.where(present, used / np.where(present, offered, 1), 0.0), 1.0)
-        deviation = _deviation(fractions, present)
-    balance: Floats = np.subtract(1, deviation, out=deviation)
+        return _balance_of_halves(used, offered)
+    present = offered != 0
+    fractions = np.minimum(np.where(present, used / np.where(present, offered, 1), 0.0), 1.0)
+    return (1 - _deviation(fractions, present)) * MAX_NODE_SCORE
+
+
+def _balance_of_halves(used: Ints | Floats, offered: Ints | Floats) -> Floats:
+    """The same for two resources that every node has: half of their difference is the deviation."""
+    fractions = used / offered
+    np.minimum(fractions, 1.0, out=fractions)
+    balance: Floats = np.subtract(fractions[0], fractions[1], out=fractions[0])
+    balance *= 0.5
+    np.abs(balance, out=balance)
+    np.subtract(1, balance, out=balance)
     balance *= MAX_NODE_SCORE
     return balance
 

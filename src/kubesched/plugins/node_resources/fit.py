@@ -30,7 +30,6 @@ from kubesched.plugins.device_classes import DeviceClassResolver
 from kubesched.plugins.node_resources.amounts import (
     AmountsAsDoubles,
     ScoredRequests,
-    only_row,
     scored_devices,
     scored_requests,
     signed_requests,
@@ -47,20 +46,22 @@ from kubesched.plugins.node_resources.strategies import (
 class CheckedRequests:
     """What a pod needs room for: a column of the node table, an amount and a reason each."""
 
-    columns: Ints
     reasons: tuple[str, ...]
     by_devices: tuple[bool, ...]
     """Whether devices provide it on nodes that do not have it."""
     column_list: tuple[int, ...]
     amount_list: tuple[int, ...]
 
-    def fit(self, table: NodeTable, row: int) -> bool:
-        """Whether a node certainly has room for all of it: the usual case, for one node faster than arrays."""
-        offered = table.allocatable[self.columns, row].tolist()
-        used = table.used[self.columns, row].tolist()
-        return not table.has_huge_amounts and all(
-            wanted <= there - taken for there, taken, wanted in zip(offered, used, self.amount_list, strict=True)
-        )
+    def fit(self, nodes: Nodes) -> bool:
+        """Whether the only node of a window certainly has room for all of it: the usual case, faster than arrays."""
+        amounts = nodes.amounts()
+        if amounts is None or nodes.table.has_huge_amounts:
+            return False
+        offered, used = amounts
+        for column, wanted in zip(self.column_list, self.amount_list, strict=True):
+            if offered[column] - used[column] < wanted:
+                return False
+        return True
 
     def status(self, code: int) -> Status:
         """Reasons for the low bits of a code; a high bit means that the node is too small even when empty."""
@@ -114,8 +115,7 @@ class NodeResourcesFit(Plugin):
     def filter_all(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Verdicts | None:
         wanted = self._needed(state, nodes.table)
         table, rows = nodes.table, nodes.rows
-        row = only_row(nodes)
-        if row is not None and wanted.fit(table, row):
+        if wanted.fit(nodes):
             return None
         codes: Ints | None = None
         for index, (column, amount) in enumerate(zip(wanted.column_list, wanted.amount_list, strict=True)):
@@ -195,7 +195,6 @@ class NodeResourcesFit(Plugin):
         columns, amounts, reasons = zip(*entries, strict=True)
         by_devices = [self._by_devices(name) for name in scalar]
         return CheckedRequests(
-            columns=np.array(columns, dtype=np.int64),
             reasons=reasons,
             by_devices=(*[False] * plain, *by_devices),
             column_list=columns,

@@ -74,9 +74,8 @@ def least_allocated(requested: Ints, allocatable: Ints, weights: Ints, huge: boo
 
 def least_allocated_in_doubles(amounts: AmountsAsDoubles, wanted: ScoredRequests) -> Ints:
     """The same for amounts that are exact in doubles: a third of the time."""
-    scores = amounts.offered - amounts.used
-    scores -= wanted.doubles
-    np.maximum(scores, 0, out=scores)
+    scores = amounts.free - wanted.doubles
+    np.maximum(scores, 0.0, out=scores)
     scores *= MAX_NODE_SCORE
     scores /= amounts.offered
     np.floor(scores, out=scores)

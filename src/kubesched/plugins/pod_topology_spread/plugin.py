@@ -16,7 +16,7 @@ from kubesched.cluster.table import Ids, Ints, Mask
 from kubesched.cluster.view import Nodes
 from kubesched.config.args import PodTopologySpreadArgs
 from kubesched.framework.events import Action, EventHint, Hint, Resource, on, queue_because, skip_because
-from kubesched.framework.plugin import MAX_NODE_SCORE, Codes, Handle, Plugin, Verdicts
+from kubesched.framework.plugin import MAX_NODE_SCORE, Codes, Handle, Plugin, Verdicts, once_per_value
 from kubesched.framework.signatures import Signature
 from kubesched.framework.state import CycleState
 from kubesched.framework.status import SKIP, Status, error, unresolvable, unschedulable
@@ -163,17 +163,14 @@ class PodTopologySpread(Plugin):
             return error(f"calculating preScoreState: {text}")
         if not constraints:
             return SKIP
-        ignored = np.zeros(len(nodes), dtype=np.bool_)
-        for key in constraints.keys:
-            ignored |= nodes.label(key) < 0
-        any_ignored = bool(ignored.any())
-        found = ScoreState(constraints, ignored if any_ignored else None)
-        counted = len(nodes) - int(np.count_nonzero(ignored))
+        ignored: Mask | None = _without_keys(constraints, nodes)
+        if ignored is not None and not ignored.any():
+            ignored = None
+        found = ScoreState(constraints, ignored)
+        counted = len(nodes) - (0 if ignored is None else int(np.count_nonzero(ignored)))
         for constraint in constraints.items:
-            if constraint.topology_key == HOSTNAME:
-                size = counted
-            else:
-                size = self._distinct(nodes, constraint.topology_key, ignored if any_ignored else None)
+            is_host = constraint.topology_key == HOSTNAME
+            size = counted if is_host else self._distinct(nodes, constraint.topology_key, ignored)
             found.weights.append(math.log(size + 2))
         state.write((self, SOFT), found)
         return None
@@ -182,7 +179,7 @@ class PodTopologySpread(Plugin):
         found = state.read((self, SOFT), ScoreState)
         rounded = self._score_by_domain(found, pod, nodes)
         if found.ignored is not None:
-            rounded[self._ignored(found, nodes)] = 0
+            rounded[_without_keys(found.constraints, nodes)] = 0
         return rounded
 
     def _score_by_domain(self, found: ScoreState, pod: api.Pod, nodes: Nodes) -> Ints:
@@ -212,16 +209,11 @@ class PodTopologySpread(Plugin):
         if highest == 0:
             scaled = np.full_like(scores, MAX_NODE_SCORE)
         else:
-            scaled = MAX_NODE_SCORE * (highest + int(counted.min()) - scores) // highest
+            most = highest + int(counted.min())
+            scaled = once_per_value(scores, highest, lambda each: MAX_NODE_SCORE * (most - each) // highest)
         if ignored is not None:
             scaled[ignored] = 0
         return scaled
-
-    def _ignored(self, found: ScoreState, nodes: Nodes) -> Mask:
-        ignored = np.zeros(len(nodes), dtype=np.bool_)
-        for key in found.constraints.keys:
-            ignored |= nodes.label(key) < 0
-        return ignored
 
     def _distinct(self, nodes: Nodes, key: str, ignored: Mask | None) -> int:
         """How many values a label has among nodes. A missing label counts as the empty value."""
@@ -370,6 +362,15 @@ class PodTopologySpread(Plugin):
 
 
 _NONE = compile_constraints(api.Pod(), (), SOFT)
+
+
+def _without_keys(constraints: Constraints, nodes: Nodes) -> Mask | None:
+    """Where one of the topology keys is missing; None if none is needed."""
+    without: Mask | None = None
+    for key in constraints.keys:
+        here = nodes.label(key) < 0
+        without = here if without is None else without | here
+    return without
 
 
 def _involved(other: api.Pod, pod: api.Pod) -> bool:
