@@ -394,7 +394,6 @@ async def test_an_extender_that_cannot_be_asked(tmp_path: Path) -> None:
 async def test_a_port_that_is_taken() -> None:
     """A port in use is reported at the start, with what to do about it."""
     with listen("127.0.0.1", 0) as taken:
-        taken.listen()
         port = taken.getsockname()[1]
         flags = ["--bind-address=127.0.0.1", f"--secure-port={port}", "--master=http://127.0.0.1:1"]
         code, errors = await refused(*flags)

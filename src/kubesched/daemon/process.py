@@ -122,6 +122,8 @@ class Process:
                 await asyncio.wait((serving,))
                 if self._server is not None:
                     await self._server.stop()
+                if self._setup.socket is not None:
+                    self._setup.socket.close()  # the server may not have come to it
                 await self._cancel_all()
 
     # --- building -----------------------------------------------------------------------------------------------------
