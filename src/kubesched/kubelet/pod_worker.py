@@ -462,9 +462,9 @@ def stage_of(pod: Pod) -> str:
 def is_settled(pod: Pod) -> bool:
     """Whether a pod runs and, as far as its spec and annotations say, will go on without any change."""
     spec = pod.spec
-    if pod.status.phase != "Running" or pod.metadata.being_deleted or not pod.containers_ready:
+    if pod.status.phase != "Running" or pod.metadata.being_deleted:
         return False
-    if spec.restart_policy != "Always" or spec.active_deadline_seconds is not None:
+    if spec.restart_policy != "Always" or spec.active_deadline_seconds is not None or not pod.containers_ready:
         return False
     return behavior_of(pod.metadata.annotations) is DEFAULT and not any(map(_has_plans, spec.containers))
 

@@ -157,8 +157,10 @@ class SimulatedCluster:
     @property
     def crash(self) -> BaseException | None:
         """The exception that ended the scheduler, if any."""
-        ended = [task for task in self._tasks if task.done() and not task.cancelled()]
-        return next((problem for task in ended if (problem := task.exception()) is not None), None)
+        for task in self._tasks:
+            if task.done() and not task.cancelled() and (problem := task.exception()) is not None:
+                return problem
+        return None
 
     def check(self) -> None:
         """Raise the exception that ended the scheduler, if any. A scenario must not wait for a dead scheduler."""

@@ -130,8 +130,7 @@ class ScenarioClient:
 
     async def sleep(self, duration: Seconds) -> None:
         """Let time pass, with everything that is due in it."""
-        await self._cluster.clock.advance(seconds_of(duration))
-        self._cluster.check()
+        await self._pass(seconds_of(duration))
 
     async def settle(self) -> None:
         """Let everything happen that is due now, without letting time pass."""
@@ -140,7 +139,11 @@ class ScenarioClient:
 
     async def sleep_until(self, moment: Seconds) -> None:
         """Let time pass until `moment`, counted from the start of the scenario."""
-        await self.sleep(max(0.0, seconds_of(moment) - self.now))
+        await self._pass(max(0.0, seconds_of(moment) - self.now))
+
+    async def _pass(self, seconds: float) -> None:
+        await self._cluster.clock.advance(seconds)
+        self._cluster.check()
 
     # --- notes and expectations ---------------------------------------------------------------------------------------
 

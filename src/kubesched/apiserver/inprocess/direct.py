@@ -13,13 +13,14 @@ from msgspec.structs import replace
 
 from kubesched.api import objects as api
 from kubesched.apiserver.apiserver import ApiServer
-from kubesched.apiserver.inprocess.reader import StoreReader, call
+from kubesched.apiserver.inprocess.reader import StoreReader, as_api_error, call
 from kubesched.apiserver.kinds.registry import ApiResource
 from kubesched.apiserver.kinds.schema import type_of
 from kubesched.apiserver.rest.deletion import DeleteOptions
 from kubesched.apiserver.rest.patch import strategic_merge
 from kubesched.apiserver.rest.writer import Preconditions, replacement
 from kubesched.apiserver.storage.store import Record, Shelf
+from kubesched.apiserver.wire.status import StatusError
 from kubesched.base.merge import merge_patch
 from kubesched.base.types import JSON
 from kubesched.client.endpoints import EVENTS, LEASES, Endpoint, endpoint_of, endpoint_of_event
@@ -96,7 +97,10 @@ class DirectClient(StoreReader):
 
     async def bind(self, pod: api.Pod, node_name: str) -> None:
         binding: JSON = {"metadata": {"uid": pod.uid}, "target": {"kind": "Node", "name": node_name}}
-        call(lambda: self._server.pods.bind(pod.namespace, pod.name, binding))
+        try:
+            self._server.pods.bind(pod.namespace, pod.name, binding)
+        except StatusError as refusal:
+            raise as_api_error(refusal) from None
         await self._store.durable()
 
     async def patch_pod_status(self, pod: api.Pod, patch: JSON) -> api.Pod:

@@ -236,13 +236,11 @@ class Shelf:
     def publish(self, version: int) -> None:
         """Let watches see everything up to a version."""
         self.visible = version
-        if self._waiters and not self._wake_scheduled:
-            if self._coalesce:
-                self._schedule_wake()
-            else:
-                self._wake()
-
-    def _schedule_wake(self) -> None:
+        if not self._waiters or self._wake_scheduled:
+            return
+        if not self._coalesce:
+            self._wake()
+            return
         loop = asyncio.get_running_loop()
         now = loop.time()
         due = self._last_wake + self._coalesce
@@ -257,7 +255,8 @@ class Shelf:
         self._wake_scheduled = False
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
-            _finish(waiter)
+            if not waiter.done():
+                waiter.set_result(None)
 
 
 def _finish(waiter: asyncio.Future[None]) -> None:
