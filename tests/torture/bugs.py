@@ -92,8 +92,8 @@ BUGS = (
     Bug(
         "a pod that becomes active stays unschedulable",
         SUBQUEUES,
-        "            return False\n        self.unschedulable.remove(queued.uid)\n        self._put_active",
-        "            return False\n        self._put_active",
+        "        self.unschedulable.remove(queued.info.pod.metadata.uid)\n        self._put_active",
+        "        self._put_active",
     ),
     Bug(
         "a pod in backoff cannot be deleted",
@@ -127,7 +127,7 @@ BUGS = (
         "        queued.info = self._classes.info(new)\n        self._nominator.update",
         "        self._nominator.update",
     ),
-    Bug("a popped pod is not in flight", QUEUE, "        self._in_flight.start(queued.pod)\n", ""),
+    Bug("a popped pod is not in flight", QUEUE, "        self._in_flight.start(pod)\n", ""),
     Bug(
         "activated pods stay where they are",
         QUEUE,
@@ -137,9 +137,8 @@ BUGS = (
     Bug(
         "gates are ignored",
         SUBQUEUES,
-        "        if not self._passes(queued, event):\n            return False\n"
-        "        self.unschedulable.remove(queued.uid)\n        self._put_active",
-        "        self.unschedulable.remove(queued.uid)\n        self._put_active",
+        "        if not self._passes(queued, event):\n            return False\n        self.unschedulable",
+        "        self.unschedulable",
     ),
     Bug(
         "a pod waits for the first of its plugins only",
@@ -214,7 +213,7 @@ BUGS = (
     Bug(
         "an undone binding loses the pod",
         HANDLERS,
-        "if old.node_name and not new.node_name:",
+        "if was_on and not is_on:",
         "if False:",
         meets="restored from a backup",
     ),
@@ -281,7 +280,7 @@ BUGS = (
         "            shared.inbox.put(self._failed, attempt, failure)\n",
         "            pass\n",
     ),
-    Bug("a pod being bound stays in flight", BINDING, "        shared.inbox.put(shared.queue.done, pod.uid)\n", ""),
+    Bug("a pod being bound stays in flight", BINDING, "        shared.inbox.put(shared.queue.done, uid)\n", ""),
     Bug(
         "a refusal on Permit is ignored",
         BINDING,
@@ -345,14 +344,14 @@ BUGS = (
     Bug(
         "deletions during a gap are missed",
         INFORMER,
-        "            self._remove(key, None)\n            await",
-        "            await",
+        "            self._remove(key, None)\n            if self._has",
+        "            if self._has",
     ),
     Bug(
         "updates during a gap are missed",
         INFORMER,
-        "elif old.metadata.resource_version != new.metadata.resource_version:",
-        "elif False:",
+        "if old is not None and old.metadata.resource_version == new.metadata.resource_version:",
+        "if old is not None:",
     ),
     Bug(
         "an expired version is kept",
