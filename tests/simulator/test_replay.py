@@ -11,6 +11,7 @@ import yaml
 from click.testing import CliRunner
 
 from kubesched.cli.main import main
+from kubesched.simulator import simulate
 
 CLUSTER = """
 {apiVersion: v1, kind: Node, metadata: {name: n1}}
@@ -76,3 +77,109 @@ def test_objects_that_a_replay_cannot_create_are_named(tmp_path: Path) -> None:
     notes = [each["text"] for each in json.loads(result.stdout)["timeline"] if each["what"] == "note"]
     assert [each.partition(":")[0] for each in notes] == ["not created"]
     assert "metadata.name" in notes[0]
+
+
+# --- a recorded scheduler is followed ------------------------------------------------------------------------------
+
+
+def moment(seconds: float) -> str:
+    return f"2026-01-01T00:00:{seconds:09.6f}Z"
+
+
+class Recording:
+    """Lines of a recording of two nodes."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.lines: list[dict[str, Any]] = [{"kind": "Recording", "time": moment(0)}]
+        for name in ("n1", "n2"):
+            self.node(0, name, event="Add")
+
+    def add(self, seconds: float, event: str, kind: str, meta: dict[str, Any], version: int = 0, **rest: Any) -> None:
+        """A line. Without a version it was written after everything before it."""
+        self.version = version or self.version + 10
+        meta = {"uid": meta["name"], "resourceVersion": str(self.version), **meta}
+        resource = {"apiVersion": "v1", "kind": kind, "metadata": meta, **rest}
+        self.lines.append({"time": moment(seconds), "event": event, "resource": resource})
+
+    def node(self, seconds: float, name: str, event: str = "Update", version: int = 0, **has: Any) -> None:
+        status = {
+            "allocatable": {"cpu": "8", "memory": "32Gi", "pods": "110"},
+            "conditions": [{"type": "Ready", "status": "True"}],
+            **has,
+        }
+        self.add(seconds, event, "Node", {"name": name}, version, spec={}, status=status)
+
+    def pod(self, seconds: float, name: str, node: str = "", event: str = "Add") -> None:
+        requests = {"requests": {"cpu": "400m", "memory": "1600Mi"}}
+        spec: dict[str, Any] = {"containers": [{"name": "m", "image": "x", "resources": requests}]}
+        spec |= {"schedulerName": "default-scheduler"} | ({"nodeName": node} if node else {})
+        meta = {"name": name, "namespace": "default"}
+        self.add(seconds, event, "Pod", meta, spec=spec, status={"phase": "Pending"})
+
+    def bound(self, seconds: float, name: str, node: str) -> None:
+        self.pod(seconds, name, node, event="Update")
+
+    def moved(self, folder: Path) -> list[tuple[str, str, str]]:
+        """Pods that do not go where they went."""
+        file = folder / "r.jsonl"
+        file.write_text("".join(json.dumps(each) + "\n" for each in self.lines))
+        report = simulate(file, arrivals=True)
+        assert report.agreement is not None
+        return list(report.agreement.moved)
+
+
+IMAGE = [{"names": ["x:latest"], "sizeBytes": 400_000_000}]
+"""Large enough that a pod prefers a node that has it to one with a little more room."""
+
+
+def test_nodes_have_images_when_they_had_them(tmp_path: Path) -> None:
+    """A kubelet that was slow to report an image is not overtaken by the replay's, nor is one that was fast."""
+    slow = Recording()
+    slow.pod(1, "a")
+    slow.bound(1.1, "a", "n1")
+    slow.pod(5, "b")
+    slow.bound(5.1, "b", "n2")
+    slow.node(6, "n1", images=IMAGE)
+    assert slow.moved(tmp_path) == []
+    fast = Recording()
+    fast.pod(1, "a")
+    fast.bound(1.1, "a", "n1")
+    fast.node(1.2, "n1", images=IMAGE)
+    fast.pod(1.3, "b")
+    fast.bound(1.4, "b", "n1")
+    assert fast.moved(tmp_path) == []
+
+
+def test_a_pod_arrives_in_the_first_moment_in_which_it_goes_where_it_went(tmp_path: Path) -> None:
+    """What was written between a pod's arrival and its binding was seen by the recorded scheduler, or was not."""
+    for second in ("n1", "n2"):
+        recording = Recording()
+        recording.pod(1, "a")
+        recording.bound(1.1, "a", "n1")
+        recording.pod(2, "b")
+        recording.node(2.05, "n1", images=IMAGE)
+        recording.bound(2.1, "b", second)
+        assert recording.moved(tmp_path) == []
+
+
+def test_changes_come_in_the_order_in_which_they_were_written(tmp_path: Path) -> None:
+    """The watch of nodes was behind that of pods: the image was there before the second pod was bound."""
+    recording = Recording()
+    recording.pod(1, "a")
+    recording.bound(1.1, "a", "n1")
+    recording.pod(2, "b")
+    recording.bound(2.1, "b", "n1")
+    recording.node(2.15, "n1", version=recording.version - 5, images=IMAGE)
+    assert recording.moved(tmp_path) == []
+
+
+def test_a_decision_that_differs_in_every_moment_is_a_difference(tmp_path: Path) -> None:
+    """The replay does not make up moments."""
+    recording = Recording()
+    recording.pod(1, "a")
+    recording.bound(1.1, "a", "n1")
+    recording.pod(2, "b")
+    recording.bound(2.1, "b", "n1")
+    recording.node(2.5, "n1", images=IMAGE)
+    assert recording.moved(tmp_path) == [("default/b", "n1", "n2")]

@@ -203,6 +203,10 @@ class SimulatedNodes(Controller):
     def has_image(self, name: str, image: str) -> bool:
         return full_image(image) in self._images.get(name, ())
 
+    def has_reported(self, name: str, images: Sequence[str]) -> None:
+        """Take images of a node as reported. A replay has the recorded reports."""
+        self._images.setdefault(name, {}).update(dict.fromkeys(map(full_image, images)))
+
     def pulled(self, pod: Pod) -> None:
         """Add the images of a pod to those of its node."""
         name = pod.spec.node_name

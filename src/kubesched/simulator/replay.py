@@ -6,8 +6,9 @@ the recording has the scheduler's attempts, they are made again beside it (`deci
 Arrivals only: pods appear when they appeared, with the scheduler, the kubelets and the controllers of volumes and
 devices at work. They end after they have run as long as they ran, and disappear when they disappeared, unless the
 recorded scheduler preempted them. Controllers of workloads are off, because their pods are in the recording; if it has
-no pods, as simkube's traces, they are on. Where several nodes are equally good, the recorded one is taken, so that
-every difference means something.
+no pods, as simkube's traces, they are on. Where several nodes are equally good, the recorded one is taken, pods come to
+the scheduler when the recorded one decided about them, and nodes have their images when they had them (`following`), so
+that every difference means something.
 """
 
 from __future__ import annotations
@@ -15,20 +16,18 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from random import Random
 from typing import Any
 
 from kubesched.apiserver.wire.status import StatusError
 from kubesched.base import annotations as names
 from kubesched.base.types import JSON
 from kubesched.reconcile.access import NODES, PODS, Access
-from kubesched.scheduler.attempt import Attempt
-from kubesched.simulator.cluster import SimulatedCluster, TieChooser
+from kubesched.simulator.cluster import SimulatedCluster
 from kubesched.simulator.decisions import DecisionReplay
-from kubesched.simulator.report import Agreement
+from kubesched.simulator.following import Anteroom
+from kubesched.simulator.recorded_pods import ENDED, RecordedPod, latest_decisions, phase_of, pod_key, recorded_pods
 from kubesched.simulator.scenario import Scenario
 from kubesched.simulator.scenario_client import ScenarioClient
 from kubesched.simulator.settings import ReplayMode
@@ -36,7 +35,6 @@ from kubesched.snapshots.contents import Contents, Event, Item, ObjectChange, Sc
 from kubesched.snapshots.reader import load
 from kubesched.snapshots.restore import Restorer
 
-ENDED = ("Succeeded", "Failed")
 SNAPSHOT_SECONDS = 60.0
 """How long a snapshot without changes is simulated."""
 STEP_SECONDS = 0.1
@@ -48,25 +46,6 @@ MIRROR = "kubernetes.io/config.mirror"
 DECIDED_HERE = frozenset(("PersistentVolumeClaim", "PersistentVolume", "ResourceClaim"))
 """Kinds that follow from decisions: of these only creation and deletion are replayed."""
 CONFIG_FIELDS = ("profiles", "percentageOfNodesToScore", "podInitialBackoffSeconds", "podMaxBackoffSeconds")
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedPod:
-    """What a recording says about a pod."""
-
-    name: str = ""
-    node: str = ""
-    run_seconds: float | None = None
-    """How long it ran before it ended; None if it did not."""
-    failed: bool = False
-    preempted: bool = False
-    was_bound: bool = False
-    """Whether it had a node at the start."""
-    tried: float | None = None
-    """When the recorded scheduler first decided about it; None if it never did."""
-    bound: float | None = None
-    ended: float | None = None
-    """When it got its node, and when it ended."""
 
 
 def replay_of(*paths: Path) -> Scenario:
@@ -112,7 +91,7 @@ def _unplaced(item: Item) -> Item | None:
     body = item.body()
     meta = body.get("metadata") or {}
     owners = {each.get("kind") for each in meta.get("ownerReferences") or () if each.get("controller")}
-    if _phase(body) in ENDED:
+    if phase_of(body) in ENDED:
         return None
     if (
         MIRROR in (meta.get("annotations") or {})
@@ -150,24 +129,20 @@ class Replayer:
         self.pods = recorded_pods(contents)
         self._run_seconds: dict[str, float] = {}
         """If the recorded decisions are followed: how long each pod ran after its start delay."""
+        self._anteroom: Anteroom | None = None
+        """If the recorded decisions are followed: pods that have yet to be decided about."""
         if follow:
             self._follow(cluster.embedded.settings.kubelet.start_delay)
 
     def _follow(self, start_delay: float) -> None:
-        times = decision_times(self._contents, self.pods)
-        changes = []
-        for each in self._contents.changes:
-            moment = times.get(_pod_key(each.item.body())) if each.item.kind == "Pod" else None
-            # What happens to a pod before its arrival happens after it.
-            changes.append(each if moment is None else replace(each, seconds=max(each.seconds, moment)))
-        self._contents = replace(self._contents, changes=sorted(changes, key=lambda each: each.seconds))
+        latest = latest_decisions(self._contents, self.pods)
+        self._anteroom = Anteroom(self.pods, latest, self._cluster.scheduler)
         for key, pod in self.pods.items():
             if pod.ended is not None and pod.bound is not None:
                 seconds = pod.ended - pod.bound - start_delay
                 self._run_seconds[key] = max(0.0, seconds)
                 # Longer than it can run: its recorded end comes first.
-                waited = pod.bound - times.get(key, pod.bound) + ROUNDING
-                self.pods[key] = replace(pod, run_seconds=max(0.0, seconds) + waited + start_delay)
+                self.pods[key] = replace(pod, run_seconds=pod.ended + start_delay + ROUNDING)
 
     async def run(self, client: ScenarioClient) -> None:
         """Store the objects of the start, then let time pass."""
@@ -180,11 +155,24 @@ class Replayer:
         await self._take(steps, 0, client)
         for number, change in enumerate(self._contents.changes, 1):
             await self._pass_until(change.seconds, client)
-            self._apply(change)
+            await self._let_arrive(change.seconds)
+            if self._anteroom is None or not self._anteroom.keeps(change):
+                self._apply(change)
+            await self._let_arrive()
             if self._decisions is not None:
                 self._decisions.change(change.event, change.item)
             await self._take(steps, number, client)
         await self._pass_until(self._contents.seconds, client)
+
+    async def _let_arrive(self, now: float = -1.0) -> None:
+        """Give the scheduler the pods whose turn it is, one by one: a decision depends on those before it."""
+        while self._anteroom:
+            await self._cluster.clock.settle()
+            changes = self._anteroom.next(now, self._access.store.version)
+            if not changes:
+                return
+            for change in changes:
+                self._apply(change)
 
     async def _take(self, steps: deque[SchedulerStep], number: int, client: ScenarioClient) -> None:
         """Let the scheduler do what it did when it had handled so many changes."""
@@ -207,7 +195,7 @@ class Replayer:
         if self._mode is ReplayMode.RECORDED or item.kind != "Pod":
             return item
         body = item.body()
-        known = self.pods.get(_pod_key(body), RecordedPod())
+        known = self.pods.get(pod_key(body), RecordedPod())
         if not known.was_bound:
             body = _arriving(body, known)
         elif (body.get("spec") or {}).get("restartPolicy") != "Always":
@@ -260,17 +248,17 @@ class Replayer:
             self._cluster.timeline.note("note", f"not replayed: {error}")
 
     def _apply_pod(self, key: str, event: Event, body: JSON) -> None:
-        known = self.pods.get(_pod_key(body), RecordedPod())
+        known = self.pods.get(pod_key(body), RecordedPod())
         stored = self._access.get(PODS, key)
         if event is Event.DELETE:
             if not known.preempted:
                 self._access.remove(PODS, key)
         elif stored is None:
-            if event is Event.ADD and _phase(body) not in ENDED:
+            if event is Event.ADD and phase_of(body) not in ENDED:
                 self._restorer.restore([Item("v1", "Pod", _arriving(body, known))])
-        elif known.was_bound and _phase(body) in ENDED:
+        elif known.was_bound and phase_of(body) in ENDED:
             self._access.put(PODS, key, {**stored, "status": body.get("status") or {}})
-        elif _pod_key(body) in self._run_seconds and _phase(body) in ENDED and _phase(stored) not in ENDED:
+        elif pod_key(body) in self._run_seconds and phase_of(body) in ENDED and phase_of(stored) not in ENDED:
             self._end(key, stored, body, known)
         elif not known.preempted and _is_leaving(body) and not _is_leaving(stored):
             self._access.put(PODS, key, _leaving(stored, body))
@@ -283,124 +271,17 @@ class Replayer:
         if (stored.get("spec") or {}).get("nodeName") == known.node:
             self._access.put(PODS, key, {**stored, "status": body.get("status") or {}})
         else:
-            _annotate(stored, f"{self._run_seconds[_pod_key(body)]:.6f}", exit_code="1" if known.failed else "")
+            _annotate(stored, f"{self._run_seconds[pod_key(body)]:.6f}", exit_code="1" if known.failed else "")
             self._access.put(PODS, key, stored)
 
     def _apply_node(self, key: str, change: ObjectChange, body: JSON) -> None:
         before, self._last[f"node {key}"] = self._last.get(f"node {key}"), body
-        if change.event is Event.UPDATE and before is not None and _scheduling_part(before) == _scheduling_part(body):
+        is_same = before is not None and _scheduling_part(before) == _scheduling_part(body)
+        if self._anteroom is not None and before is not None:  # otherwise kubelets report which images nodes have
+            is_same = is_same and _images(before) == _images(body)
+        if change.event is Event.UPDATE and is_same:
             return  # a heartbeat
         self._store(NODES, key, change, body)
-
-
-class FollowRecording(TieChooser):
-    """Breaks ties as the recording did, and notes where pods go."""
-
-    def __init__(self, pods: Mapping[str, RecordedPod], seed: int) -> None:
-        self._pods = pods
-        self._random = Random(seed)
-        self._wanted = ""
-        self._went: dict[str, tuple[str, str]] = {}
-
-    def started(self, attempt: Attempt) -> None:
-        pod = attempt.pod
-        self._wanted = self._pods.get(pod.uid or pod.key, RecordedPod()).node
-
-    def choose(self, rows: Sequence[int]) -> int:
-        """The recorded node if it is one of the best, else one at random."""
-        wanted = self.row_of.get(self._wanted)
-        return wanted if wanted is not None and wanted in rows else rows[self._random.randrange(len(rows))]
-
-    def bound(self, attempt: Attempt) -> None:
-        self._went[attempt.pod.uid] = (attempt.pod.key, attempt.node)
-
-    def agreement(self) -> Agreement:
-        """Compare with the recording. Pods that had a node at the start, or never had one, do not count."""
-        same, moved = 0, []
-        for uid, recorded in self._pods.items():
-            if recorded.was_bound or (not recorded.node and uid not in self._went):
-                continue
-            pod, node = self._went.get(uid, (recorded.name, ""))
-            if node == recorded.node:
-                same += 1
-            else:
-                moved.append((pod, recorded.node, node))
-        return Agreement(same, sorted(moved))
-
-
-# --- what a recording says about pods ---------------------------------------------------------------------------------
-
-
-def recorded_pods(contents: Contents) -> dict[str, RecordedPod]:
-    """By UID, where each pod went and how long it ran."""
-    found: dict[str, RecordedPod] = {}
-    since: dict[str, float] = {}
-    pods = [(0.0, each) for each in contents.items if each.kind == "Pod"]
-    pods += [(each.seconds, each.item) for each in contents.changes if each.item.kind == "Pod"]
-    initial = sum(each.kind == "Pod" for each in contents.items)
-    for index, (seconds, item) in enumerate(pods):
-        body = item.body()
-        key, phase = _pod_key(body), _phase(body)
-        before = found.get(key, RecordedPod())
-        node = (body.get("spec") or {}).get("nodeName") or before.node
-        if phase == "Running":
-            since.setdefault(key, seconds)
-        ended = phase in ENDED and before.run_seconds is None
-        meta = body.get("metadata") or {}
-        found[key] = RecordedPod(
-            name=f"{meta.get('namespace') or 'default'}/{meta.get('name')}",
-            node=node,
-            run_seconds=seconds - since.get(key, seconds) if ended else before.run_seconds,
-            failed=before.failed or phase == "Failed",
-            preempted=before.preempted or _was_preempted(body),
-            was_bound=before.was_bound or (index < initial and bool(node)),
-            tried=seconds if before.tried is None and _was_tried(body) else before.tried,
-            bound=seconds if before.bound is None and node else before.bound,
-            ended=seconds if ended else before.ended,
-        )
-    return found
-
-
-def decision_times(contents: Contents, pods: Mapping[str, RecordedPod]) -> dict[str, float]:
-    """By UID, when to let each pod arrive so that decisions come in the recorded order.
-
-    A scheduler that is busy decides later than pods arrive, and other things happen meanwhile. It takes pods of one
-    priority in the order of arrival, while bindings may overtake each other: so no pod is later than the next one.
-    Recorded is when a decision was written. What happened in the moment before that may have been too late for it.
-    """
-    times: dict[str, float] = {}
-    first: dict[int, float] = {}
-    arrivals = [each for each in contents.changes if each.item.kind == "Pod" and each.event is Event.ADD]
-    for change in reversed(arrivals):
-        body = change.item.body()
-        key, priority = _pod_key(body), int((body.get("spec") or {}).get("priority") or 0)
-        tried = pods[key].tried
-        if tried is not None:
-            first[priority] = min(first.get(priority, tried), tried)
-            times[key] = max(change.seconds, first[priority])
-    return times
-
-
-def _was_tried(body: JSON) -> bool:
-    """Whether a scheduler has decided about a pod: it has a node, or a condition says that there is none."""
-    conditions = (body.get("status") or {}).get("conditions") or ()
-    return bool((body.get("spec") or {}).get("nodeName")) or any(
-        each.get("type") == "PodScheduled" and each.get("reason") == "Unschedulable" for each in conditions
-    )
-
-
-def _pod_key(body: JSON) -> str:
-    meta = body.get("metadata") or {}
-    return str(meta.get("uid") or f"{meta.get('namespace')}/{meta.get('name')}")
-
-
-def _phase(body: JSON) -> str:
-    return str((body.get("status") or {}).get("phase") or "")
-
-
-def _was_preempted(body: JSON) -> bool:
-    conditions = (body.get("status") or {}).get("conditions") or ()
-    return any(each.get("reason") == "PreemptionByScheduler" for each in conditions)
 
 
 def _arriving(body: JSON, known: RecordedPod) -> JSON:
@@ -456,3 +337,7 @@ def _scheduling_part(node: JSON) -> object:
     status = node.get("status") or {}
     ready = [each.get("status") for each in status.get("conditions") or () if each.get("type") == "Ready"]
     return (node.get("metadata") or {}).get("labels"), node.get("spec"), status.get("allocatable"), ready
+
+
+def _images(node: JSON) -> object:
+    return (node.get("status") or {}).get("images")

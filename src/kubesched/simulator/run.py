@@ -14,8 +14,10 @@ from kubesched.base.clocks import START, VirtualClock, run_virtual
 from kubesched.client.protocol import ApiError
 from kubesched.simulator.cluster import SimulatedCluster
 from kubesched.simulator.decisions import DecisionReplay
+from kubesched.simulator.following import FollowRecording, in_written_order
 from kubesched.simulator.measures import measure
-from kubesched.simulator.replay import FollowRecording, Replayer, recorded_pods
+from kubesched.simulator.recorded_pods import recorded_pods
+from kubesched.simulator.replay import Replayer
 from kubesched.simulator.report import Report, make_report
 from kubesched.simulator.scenario import Scenario, ScenarioFileError
 from kubesched.simulator.scenario_client import ScenarioClient, ScenarioError
@@ -41,6 +43,7 @@ def run(scenario: Scenario, seed: int | None = None, started: Started | None = N
         try:
             follow = None
             if scenario.replay is ReplayMode.ARRIVALS and scenario.follow_ties:
+                scenario.contents = in_written_order(scenario.contents)
                 follow = FollowRecording(recorded_pods(scenario.contents), chosen)
             options = scenario.cluster
             cluster = SimulatedCluster(
@@ -54,6 +57,8 @@ def run(scenario: Scenario, seed: int | None = None, started: Started | None = N
                 follow=follow,
                 workloads=scenario.replay is None or not scenario.contents.has_pods,
             )
+            if follow is not None:
+                follow.on_same_node = cluster.embedded.kubelets.nodes.has_reported
             await cluster.start()
         except Exception as problem:
             if scenario.scheduler is None:

@@ -177,7 +177,8 @@ class _Handler:
     def on_delete(self, obj: api.Object) -> None:
         body = self._last.pop(obj.key, None)
         if body is not None and self._changed is not None:
-            self._changed(Event.DELETE, _name_only(body))
+            body["metadata"]["resourceVersion"] = obj.metadata.resource_version
+            self._changed(Event.DELETE, body)
 
     def _put(self, event: Event, obj: api.Object) -> None:
         body = _body(self._whole, obj, self._clean)
