@@ -12,6 +12,8 @@ from click.testing import CliRunner
 
 from kubesched.cli.main import main
 from kubesched.simulator import simulate
+from kubesched.simulator.replay import replay_of
+from kubesched.simulator.run import run
 
 CLUSTER = """
 {apiVersion: v1, kind: Node, metadata: {name: n1}}
@@ -52,6 +54,45 @@ def test_controllers_make_the_pods_of_a_trace_without_pods(tmp_path: Path) -> No
     deleted = [each["time"] for each in report["timeline"] if each["what"] == "deleted" and each["kind"] == "Pod"]
     assert [120 <= each < 125 for each in deleted] == [True, True]
     assert report["virtualSeconds"] == 180
+
+
+def test_pods_of_their_own_in_a_trace_without_decisions(tmp_path: Path) -> None:
+    """They are scheduled and run as long as they ran; JSON that was made from the trace is read, too."""
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "a"}}
+    pod |= {"spec": {"containers": [{"name": "m", "image": "x"}], "restartPolicy": "Never"}}
+    trace: dict[str, Any] = {
+        "version": 2,
+        "config": {"trackedObjects": {"v1.Pod": {"trackLifecycle": True, "skipOwned": True}}},
+        "events": [
+            {"ts": 100, "applied_objs": [], "deleted_objs": []},
+            {"ts": 110, "applied_objs": [pod], "deleted_objs": []},
+            {"ts": 200, "applied_objs": [], "deleted_objs": []},
+        ],
+        "index": {},
+    }
+    nodes = tmp_path / "n.yaml"
+    nodes.write_text(CLUSTER)
+    lives = {("v1.Pod", "a/p"): {7: [{"Finished": [110, 122]}]}}
+    (tmp_path / "t.sktrace").write_bytes(msgspec.msgpack.encode({**trace, "pod_lifecycles": lives}))
+    (tmp_path / "t.json").write_text(json.dumps({**trace, "pod_lifecycles": {}}))
+    for file, phases in (("t.sktrace", ["created", "bound", "running", "succeeded"]), ("t.json", ["created", "bound"])):
+        report = run(replay_of(tmp_path / file, nodes))
+        happened = [(each.what, round(each.time)) for each in report.timeline if each.name == "a/p"]
+        assert [what for what, _ in happened][: len(phases)] == phases
+        assert report.agreement is None
+        if "succeeded" in phases:
+            assert dict(happened)["succeeded"] == 10 + 12
+
+
+def test_a_trace_whose_changes_are_all_at_its_start(tmp_path: Path) -> None:
+    """Time passes all the same, so that pods are scheduled."""
+    gone = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "gone", "namespace": "default"}}
+    events = [{"ts": 100, "applied_objs": [deployment(2)], "deleted_objs": [gone]}]
+    trace = {"version": 2, "config": {}, "events": events, "index": {}, "pod_lifecycles": {}}
+    (tmp_path / "t.sktrace").write_bytes(msgspec.msgpack.encode(trace))
+    (tmp_path / "n.yaml").write_text(CLUSTER)
+    report = run(replay_of(tmp_path / "t.sktrace", tmp_path / "n.yaml"))
+    assert (len(report.placements), report.pending) == (3, [])
 
 
 def test_objects_that_a_replay_cannot_create_are_named(tmp_path: Path) -> None:

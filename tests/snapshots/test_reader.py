@@ -62,6 +62,31 @@ def test_the_export_of_kube_scheduler_simulator(tmp_path: Path) -> None:
         read(json.dumps({"pods": [1]}), tmp_path / "export")
 
 
+def test_an_export_of_an_older_kube_scheduler_simulator(tmp_path: Path) -> None:
+    """It lists every plugin by name; those that are gone are left out, with their arguments."""
+    enabled = [{"name": "NodeResourcesFit"}, {"name": "EBSLimits"}]
+    profile = {"plugins": {"filter": {"enabled": enabled}}, "pluginConfig": [{"name": "EBSLimits", "args": {}}]}
+    found = read(json.dumps({"pods": [], "schedulerConfig": {"profiles": [profile]}}), tmp_path / "export")
+    assert found.config == {
+        "profiles": [{"plugins": {"filter": {"enabled": [{"name": "NodeResourcesFit"}]}}, "pluginConfig": []}]
+    }
+
+
+def test_what_was_there_before_a_record_of_kube_scheduler_simulator(tmp_path: Path) -> None:
+    """Its lines have times of a zone, with nanoseconds, and objects are added when it has read their kind."""
+
+    def line(time: str, obj: dict[str, Any], created: str) -> str:
+        obj = {**obj, "metadata": {**obj["metadata"], "creationTimestamp": created}}
+        return json.dumps({"time": time, "event": "Add", "resource": obj}) + "\n"
+
+    text = line("2026-01-01T09:00:00.123456789+09:00", NODE, "2025-12-31T00:00:00Z")
+    text += line("2026-01-01T09:00:00.35+09:00", POD, "2025-12-31T23:59:00Z")
+    text += line("2026-01-01T09:00:02.123456789+09:00", {**POD, "metadata": {"name": "new"}}, "2026-01-01T00:00:02Z")
+    found = read(text, tmp_path / "record.jsonl")
+    assert names(found) == [("Node", "n1"), ("Pod", "p1")]
+    assert [(round(each.seconds, 3), each.item.key[3]) for each in found.changes] == [(2.0, "new")]
+
+
 def test_the_record_of_kube_scheduler_simulator(tmp_path: Path) -> None:
     """JSON lines with times; a deletion has only the name."""
     lines = [

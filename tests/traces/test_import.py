@@ -120,10 +120,10 @@ def test_azure_packing_2020(tmp_path: Path) -> None:
     database.commit()
     database.close()
     head, (first, second), skipped = imported("azure-packing-2020", path)
-    assert (first.at, first.cpu, first.memory, first.run, first.priority) == (0, 5000, 25 * GIB, 43_200, 1)
+    assert (first.at, first.cpu, first.memory, first.run, first.priority) == (0, 5000, 25 * GIB, 43_200, -1)
     assert first.resources == {"azure.example.com/ssd": 100, "azure.example.com/nic": 50}
     assert (second.at, second.run) == (21_600, None)
-    assert (head.priorities, head.machines[0].resources["azure.example.com/nic"]) == ([1], 1000)
+    assert (head.priorities, head.machines[0].resources["azure.example.com/nic"]) == ([-1], 1000)
     assert skipped == {"its type does not run on machines of type 16": 1}
 
 

@@ -165,6 +165,6 @@ class Anteroom:
         profile.engine.decide(decision)
         decision.close()
         expected = waiting.recorded.first_node
-        if decision.outcome is not Outcome.SCHEDULED or not expected:
+        if decision.outcome is not Outcome.SCHEDULED or decision.best_rows is None or not expected:
             return decision.outcome is not Outcome.SCHEDULED and not expected
         return cluster.nodes.row_of.get(expected) in decision.best_rows

@@ -36,7 +36,7 @@ from kubesched.snapshots.reader import load
 from kubesched.snapshots.restore import Restorer
 
 SNAPSHOT_SECONDS = 60.0
-"""How long a snapshot without changes is simulated."""
+"""How long a snapshot without changes is simulated, and a trace that has all changes at its start."""
 STEP_SECONDS = 0.1
 """Real seconds between two steps of a replay with a speed."""
 ROUNDING = 1e-6
@@ -58,7 +58,7 @@ def scenario_of(contents: Contents, path: Path) -> Scenario:
     """The scenario of contents that were read from a file."""
     config = {key: value for key, value in (contents.config or {}).items() if key in CONFIG_FIELDS}
     name = path.name.partition(".")[0] or str(path)
-    duration = contents.seconds if contents.is_recording else SNAPSHOT_SECONDS
+    duration = contents.seconds if contents.is_recording and contents.seconds else SNAPSHOT_SECONDS
     return Scenario(
         name=name,
         source=str(path),
@@ -296,7 +296,7 @@ def _arriving(body: JSON, known: RecordedPod) -> JSON:
     new = {**body, "metadata": meta, "spec": spec, "status": kept}
     if known.run_seconds is not None:
         _annotate(new, f"{known.run_seconds:.6f}", exit_code="1" if known.failed else "")
-    elif spec.get("restartPolicy") != "Always":
+    elif spec.get("restartPolicy") != "Always" and names.RUN_TIME not in annotations:
         _annotate(new, FOREVER)
     return new
 

@@ -44,7 +44,9 @@ def run(scenario: Scenario, seed: int | None = None, started: Started | None = N
             follow = None
             if scenario.replay is ReplayMode.ARRIVALS and scenario.follow_ties:
                 scenario.contents = in_written_order(scenario.contents)
-                follow = FollowRecording(recorded_pods(scenario.contents), chosen)
+                pods = recorded_pods(scenario.contents)
+                has_decisions = any(each.node and not each.was_bound for each in pods.values())
+                follow = FollowRecording(pods, chosen) if has_decisions else None
             options = scenario.cluster
             cluster = SimulatedCluster(
                 clock,
@@ -71,7 +73,7 @@ def run(scenario: Scenario, seed: int | None = None, started: Started | None = N
             decisions = None
             if scenario.replay is ReplayMode.RECORDED and scenario.contents.steps:
                 decisions = DecisionReplay(scenario.contents, config, registry, clock)
-            error = await _act(scenario, client, cluster, decisions)
+            error = await _act(scenario, client, cluster, decisions, follow=follow is not None)
             await clock.settle()
             if (crash := cluster.crash) is not None:  # this may be the cause of the other error
                 error = _describe(crash, scenario, "the scheduler ended: ")
@@ -111,12 +113,16 @@ def _restore(scenario: Scenario, cluster: SimulatedCluster) -> str:
 
 
 async def _act(
-    scenario: Scenario, client: ScenarioClient, cluster: SimulatedCluster, decisions: DecisionReplay | None
+    scenario: Scenario,
+    client: ScenarioClient,
+    cluster: SimulatedCluster,
+    decisions: DecisionReplay | None,
+    *,
+    follow: bool,
 ) -> str:
     """Run the scenario function. Returns the error that ended it early, or an empty string."""
     try:
         if scenario.replay is not None:
-            follow = scenario.replay is ReplayMode.ARRIVALS and scenario.follow_ties
             replayer = Replayer(
                 scenario.contents, scenario.replay, cluster, scenario.speed, follow=follow, decisions=decisions
             )

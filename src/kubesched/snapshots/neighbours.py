@@ -16,6 +16,7 @@ from kubesched.apiserver.kinds.schema import type_of
 from kubesched.apiserver.rest.patch import strategic_merge
 from kubesched.base.annotations import RUN_TIME
 from kubesched.base.types import JSON
+from kubesched.config.validation import REMOVED
 from kubesched.snapshots.contents import Contents, Event, Item, Key, ObjectChange, Raw
 
 # --- kube-scheduler-simulator -----------------------------------------------------------------------------------------
@@ -53,8 +54,19 @@ def export(tree: Mapping[str, Any], where: str) -> Contents:
                 raise ValueError(f"{name}[{index}]: expected an object, got {obj!r}")
             found.items.append(Item(version, kind, obj, f"{where} {name}[{index}]".lstrip()))
     config = tree.get(CONFIG)
-    found.config = config if isinstance(config, dict) else None
+    found.config = _without_removed_plugins(config) if isinstance(config, dict) else None
     return found
+
+
+def _without_removed_plugins(tree: Any) -> Any:
+    """A configuration without the plugins that an older kube-scheduler had: an export lists all of them by name."""
+    if isinstance(tree, dict):
+        return {key: _without_removed_plugins(value) for key, value in tree.items()}
+    if not isinstance(tree, list):
+        return tree
+    return [
+        _without_removed_plugins(each) for each in tree if not (isinstance(each, dict) and each.get("name") in REMOVED)
+    ]
 
 
 # --- kwok -------------------------------------------------------------------------------------------------------------
@@ -106,14 +118,19 @@ _MAPS = (*range(0x80, 0x90), 0xDE, 0xDF)
 
 
 def is_simkube(data: bytes) -> bool:
-    """Whether the data is a trace."""
-    return data[:1] != b"" and data[0] in _MAPS and b"applied_objs" in data
+    """Whether the data is a trace, in msgpack or in the JSON that its tools convert it to."""
+    if data[:1] == b"" or b"applied_objs" not in data:
+        return False
+    return data[0] in _MAPS or (data.lstrip()[:1] == b"{" and b"trackedObjects" in data)
 
 
 def simkube(data: bytes) -> Contents:
-    """The objects that were applied and deleted, at their times. Pods of an owner run as long as its pods did."""
+    """The objects that were applied and deleted, at their times. Pods of an owner run as long as its pods did.
+
+    It has no pods that controllers made, and no decisions.
+    """
     try:
-        tree = msgspec.msgpack.decode(data)
+        tree = msgspec.msgpack.decode(data) if data[0] in _MAPS else msgspec.json.decode(data)
     except msgspec.MsgspecError as error:
         raise ValueError(f"not a simkube trace: {error}") from None
     events = tree.get("events") if isinstance(tree, dict) else None
@@ -138,7 +155,7 @@ def simkube(data: bytes) -> Contents:
             gone = Item(str(obj.get("apiVersion")), str(obj.get("kind")), obj)
             found.changes.append(ObjectChange(seconds, Event.DELETE, gone))
     found.started = start or None
-    found.workloads_only = not found.has_pods
+    found.workloads_only = True
     return found
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -39,6 +39,14 @@ class _Line(msgspec.Struct, rename="camel"):
     feature_gates: dict[str, bool] | None = None
 
 
+class _Meta(msgspec.Struct, rename="camel"):
+    creation_timestamp: datetime | None = None
+
+
+class _Object(msgspec.Struct):
+    metadata: _Meta | None = None
+
+
 _decoder = msgspec.json.Decoder(_Line)
 _STEPS = frozenset(each.value for each in StepKind)
 
@@ -60,6 +68,7 @@ def read_recording(text: bytes, where: str) -> Contents:
     found = Contents()
     lines = text.splitlines()
     began: datetime | None = None
+    is_ours = False
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -75,15 +84,30 @@ def read_recording(text: bytes, where: str) -> Contents:
         seconds = max((each.time - began).total_seconds(), 0.0)
         found.seconds = max(found.seconds, seconds)
         if each.kind:
+            is_ours = True
             found.config, found.feature_gates = each.config, each.feature_gates or {}
         elif each.event in _STEPS:
             step = SchedulerStep(seconds, len(found.changes), StepKind(each.event), bytes(each.resource))
             found.steps.append(step)
         elif each.event != END:
-            _take(found, each, seconds, f"{where}:{number}")
+            is_initial = seconds == 0.0 or (not is_ours and _is_older(each, began))
+            _take(found, each, 0.0 if is_initial else seconds, f"{where}:{number}")
     found.started = None if began is None else began.timestamp()
     found.changes.sort(key=lambda change: change.seconds)
     return found
+
+
+def _is_older(line: _Line, began: datetime) -> bool:
+    """Whether an object was there before a recording began. kube-scheduler-simulator's adds the objects of one kind
+    after the other; its own times say when it saw them.
+    """
+    try:
+        meta = msgspec.json.decode(line.resource, type=_Object).metadata
+    except msgspec.MsgspecError:
+        return False
+    created = None if meta is None else meta.creation_timestamp
+    # Creation times are whole seconds.
+    return line.event == Event.ADD.value and created is not None and created + timedelta(seconds=1) <= began
 
 
 def _take(found: Contents, line: _Line, seconds: float, where: str) -> None:

@@ -79,7 +79,7 @@ def _vm(row: TraceRow, requests: tuple[int, int, dict[str, int]]) -> Arrival:
         memory=memory,
         run=max(0.0, row.number("endtime") - began) * DAY if ended else None,
         resources=devices,
-        priority=int(row.number("priority", default=0)),
+        priority=-int(row.number("priority", default=0)),  # 0 is high, 1 low
     )
 
 
