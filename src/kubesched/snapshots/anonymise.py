@@ -29,6 +29,11 @@ _SAFE = re.compile(
     r"|true|false|"
 )
 _OWN_DOMAIN = re.compile(r"([a-z0-9-]+\.)*(kubernetes\.io|k8s\.io|kubesched\.io)/.*")
+_USERS_LABEL = re.compile(r"((?:.*\.)?node-(?:role|restriction)\.kubernetes\.io)/(.*)")
+"""A domain of Kubernetes' in which users choose the names."""
+_CLASS_QUOTA = re.compile(r"(.+)(\.storageclass\.storage\.k8s\.io/.+)")
+_LITERAL = re.compile(r"""(["'])((?:(?!\1)[^\\])*)\1""")
+"""A string in an expression."""
 WORDS = frozenset(
     (
         *("default", "kube-system", "kube-public", "kube-node-lease", "default-scheduler", "main", "kubernetes"),
@@ -36,11 +41,30 @@ WORDS = frozenset(
         *("system-cluster-critical", "system-node-critical", "amd64", "arm64", "linux", "windows"),
     )
 )
-KEPT_FIELDS = frozenset(("apiVersion", "kind", "schedulerName", "operator", "resourceVersion", "topologyPolicy"))
-KEPT_KEYS = frozenset(
-    ("requests", "limits", "capacity", "allocatable", "overhead", "hard", "used", "allocatedResources")
+PARTS = frozenset(("latest", "sha256"))
+"""Parts of images that say nothing. An image without a tag has the first one."""
+ROLES = frozenset(("control-plane", "master", "worker"))
+KEPT_FIELDS = frozenset(
+    (
+        *("apiVersion", "kind", "schedulerName", "operator", "resourceVersion", "topologyPolicy", "fieldPath"),
+        *("resourceName", "extendedResourceName", "schedule", "timeZone"),
+        *("completedIndexes", "failedIndexes", "succeededIndexes"),
+    )
 )
-"""Fields whose keys are names of resources."""
+NAMES = frozenset(
+    (
+        *("name", "value", "key", "values", "namespace", "namespaces", "nodeName", "nominatedNodeName"),
+        *("topologyKey", "topologyKeys", "matchLabelKeys", "mismatchLabelKeys"),
+    )
+)
+"""Fields that are replaced as names and labels are, also if they look like an enumeration."""
+FIELDS = frozenset(("metadata.name", "metadata.namespace"))
+"""Keys of requirements that are no labels."""
+ATTRIBUTES = frozenset(("matchAttribute", "distinctAttribute"))
+KEPT_KEYS = frozenset(
+    ("requests", "limits", "capacity", "allocatable", "overhead", "hard", "used", "allocatedResources", "counters")
+)
+"""Fields whose keys are names of resources, or of a device's capacities, and whose values are quantities."""
 LABELS = frozenset(("labels", "matchLabels", "nodeSelector", "selector", "podSelector"))
 LEFT_OUT = frozenset(
     (
@@ -54,7 +78,7 @@ LEFT_OUT = frozenset(
             "imagePullSecrets",
             "hostAliases",
         ),
-        *("dnsConfig", "parameters", "opaque", "finalizers", "securityContext", "config"),
+        *("dnsConfig", "parameters", "opaque", "finalizers", "securityContext", "config", "disruptedPods"),
     )
 )
 OWN_ANNOTATIONS = ("kubesched.io/", "snapshot.kubesched.io/")
@@ -74,6 +98,9 @@ class Anonymiser:
 
     def name(self, text: str) -> str:
         """The replacement of a name, an image or a value of a label."""
+        if users := _USERS_LABEL.fullmatch(text):
+            domain, own = users[1], users[2]
+            return f"{self._domain(domain)}/{own if own in ROLES else self.name(own)}"
         if text in WORDS or _OWN_DOMAIN.fullmatch(text):
             return text
         if _UUID.fullmatch(text):
@@ -86,7 +113,7 @@ class Anonymiser:
         part = parts[index]
         small = part.isdecimal() and len(part) <= 3
         address = small and sum(each.isdecimal() for each in parts[::2]) >= 4
-        return part if not part or (small and not address) else self._word(part)
+        return part if not part or part in PARTS or (small and not address) else self._word(part)
 
     def _digest(self, text: str) -> bytes:
         return hmac.digest(self._key, text.encode(), "sha256")
@@ -107,27 +134,51 @@ class Anonymiser:
         if isinstance(value, dict):
             if field == "annotations":
                 return self._annotations(value)
+            if field == "attributes":
+                return {self._attribute(key): self._value("", each) for key, each in value.items()}
             if field in KEPT_KEYS:
-                return value
+                rename = self._attribute if _is_of_device(value) else self._resource
+                return {rename(key): each for key, each in value.items()}
             if field in LABELS and all(isinstance(each, str) for each in value.values()):
                 return {self.name(key): self._label(text) for key, text in value.items()}
             return self._object(value)
         if isinstance(value, list):
-            return [self._value(field, each) for each in value]
+            # Amounts are a dict; a list of requests, of a claim on devices, is none.
+            return [self._object(each) if isinstance(each, dict) else self._value(field, each) for each in value]
         if not isinstance(value, str) or field in KEPT_FIELDS:
             return value
-        if field in ("name", "value", "key"):
+        if field in NAMES:
             return self._label(value)
+        if field in ATTRIBUTES:
+            return self._attribute(value)
+        if field == "expression":
+            return _LITERAL.sub(lambda found: f"{found[1]}{self._literal(found[2])}{found[1]}", value)
         return value if _SAFE.fullmatch(value) else self.name(value)
 
     def _label(self, text: str) -> str:
         """A value that may be a number, on which ``Gt`` and ``Lt`` depend."""
         return text if text.isdecimal() or not text else self.name(text)
 
+    def _literal(self, text: str) -> str:
+        """A string in an expression about devices: a driver, a domain, or the value of an attribute."""
+        return text if _SAFE.fullmatch(text) else self._domain(text)
+
+    def _domain(self, text: str) -> str:
+        return text if _OWN_DOMAIN.fullmatch(f"{text}/") else self.name(text)
+
+    def _attribute(self, text: str) -> str:
+        """The name of a device's attribute or capacity: the domain is replaced, as a driver's name is."""
+        domain, slash, own = text.rpartition("/")
+        return f"{self._domain(domain)}/{own}" if slash else text
+
+    def _resource(self, text: str) -> str:
+        """The name of a resource. In a quota it may have that of a storage class."""
+        quota = _CLASS_QUOTA.fullmatch(text)
+        return text if quota is None else self.name(quota[1]) + quota[2]
+
     def _requirement(self, fields: Mapping[str, Any]) -> JSON:
         key = str(fields["key"])
-        # A field, such as metadata.name, is no label.
-        result = {**fields, "key": key if "." in key and "/" not in key else self.name(key)}
+        result = {**fields, "key": key if key in FIELDS else self.name(key)}
         if isinstance(fields.get("values"), list):
             result["values"] = [self._label(str(each)) for each in fields["values"]]
         if isinstance(fields.get("value"), str):
@@ -140,3 +191,8 @@ class Anonymiser:
             for name, text in annotations.items()
             if name.startswith(KEPT_ANNOTATIONS)
         }
+
+
+def _is_of_device(capacity: Mapping[str, Any]) -> bool:
+    """Whether amounts are those of a device; a node's are plain quantities."""
+    return any(isinstance(each, dict) for each in capacity.values())
