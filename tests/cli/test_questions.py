@@ -45,12 +45,28 @@ def test_capacity_in_every_form(cluster: Path, tmp_path: Path) -> None:
     assert run("capacity", "--from", cluster).exit_code == 2
 
 
+def test_errors_name_what_the_user_wrote(cluster: Path, tmp_path: Path) -> None:
+    """The file that is no manifest, the change that cannot be read, the variant that is not there."""
+    wrong = tmp_path / "wrong.yaml"
+    wrong.write_text("a: [")
+    result = run("capacity", "-f", wrong, "--from", cluster)
+    assert (result.exit_code, result.stderr.startswith(f"Error: {wrong}: not valid YAML")) == (1, True)
+    result = run("whatif", "explode n1", "--from", cluster)
+    assert result.exit_code == 1
+    assert result.stderr.startswith("Error: 'explode n1' cannot be read; write one of: ")
+    missing = tmp_path / "missing.yaml"
+    result = run("compare", "default", missing, "--from", cluster)
+    assert (result.exit_code, result.stderr) == (1, f"Error: {missing}: No such file or directory\n")
+    heading = " ".join(run("compare", "default", "--from", cluster).stdout.split())
+    assert heading.startswith(f"{cluster}: 1 variant, 1 paired seed")
+
+
 def test_nodes_needed(cluster: Path, tmp_path: Path) -> None:
     """The cheapest type for the pod that is pending; wrong types are named with file and field."""
     types = tmp_path / "types.yaml"
     types.write_text(yaml.safe_dump({"nodeTypes": TYPES}))
     result = run("capacity", "--nodes", types, "--from", cluster)
-    assert (result.exit_code, result.stdout.splitlines()[0]) == (0, "1 more nodes for 1 per hour"), result.output
+    assert (result.exit_code, result.stdout.splitlines()[0]) == (0, "1 more node for 1 per hour"), result.output
     types.write_text("nodeTypes: [{name: x, cpu: four}]")
     wrong = run("capacity", "--nodes", types, "--from", cluster)
     assert wrong.exit_code == 1

@@ -120,7 +120,7 @@ def test_decisions_stay_the_same(asked: dict[str, Any], expected: str) -> None:
 
 def test_nothing_of_the_users_words_is_left() -> None:
     """Names, labels, images, environment and annotations of all objects, and names in keys and expressions."""
-    others = [
+    others: list[dict[str, Any]] = [
         {
             "apiVersion": "v1",
             "kind": "ResourceQuota",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from kubesched.cli.questions import QuestionFlags, expected_problems, print_answ
 from kubesched.explain.document import Block, Heading, Table, Text
 from kubesched.library.capacity import CapacityReport
 from kubesched.library.sizing import HINT, NodesNeeded
+from kubesched.snapshots.reader import Reader
 
 DOES_NOT_FIT = 3
 """The exit code if not even one pod fits, or some have no place on the nodes that can be had."""
@@ -58,6 +59,7 @@ def command(
     if not texts and nodes is None:
         raise click.UsageError("give pods with -f, or types of nodes with --nodes")
     with expected_problems():
+        _check(filename, texts)
         cluster = flags.cluster()
         if nodes is not None:
             needed = cluster.nodes_needed(texts or None, nodes)
@@ -70,6 +72,14 @@ def command(
             print_answer(flags.output, "Capacity", found.to_dict(), list(_document(found)))
             code = 0 if found.total else DOES_NOT_FIT
     raise click.exceptions.Exit(code)
+
+
+def _check(files: Iterable[Any], texts: Iterable[bytes]) -> None:
+    """Raise `ManifestError` for files that are no manifests, with their names."""
+    reader = Reader()
+    for file, text in zip(files, texts, strict=True):
+        reader.read_text(text, file.name)
+    reader.finish()
 
 
 def _document(found: CapacityReport) -> Iterator[Block]:
@@ -96,7 +106,8 @@ def _document(found: CapacityReport) -> Iterator[Block]:
 def _needed_document(needed: NodesNeeded) -> Iterator[Block]:
     total, pending = sum(needed.nodes.values()), needed.placements.pending
     none = "no nodes of these types would help" if pending else "no more nodes are needed"
-    yield Heading(f"{total} more nodes for {needed.price:g} per hour" if total else none, 1)
+    more = "1 more node" if total == 1 else f"{total} more nodes"
+    yield Heading(f"{more} for {needed.price:g} per hour" if total else none, 1)
     if needed.nodes:
         yield Table(("type", "nodes"), tuple((name, str(number)) for name, number in needed.nodes.items()))
     if needed.bound is not None and total:

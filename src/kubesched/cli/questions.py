@@ -69,6 +69,7 @@ def expected_problems() -> Iterator[None]:
     """What the user can do something about is one line on stderr; so are warnings."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
+        warnings.simplefilter("ignore", ResourceWarning)
         try:
             yield
         except LookupError as problem:

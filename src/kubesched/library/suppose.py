@@ -90,7 +90,7 @@ def _apply(cluster: ClusterCore, statement: str, effect: Displaced) -> None:
     try:
         _apply_to_nodes(cluster, statement, effect)
     except LookupError as problem:
-        raise SupposeError(f"--what-if {statement!r}: {problem.args[0]}") from None
+        raise SupposeError(f"{statement!r}: {problem.args[0]}") from None
 
 
 def _apply_to_nodes(cluster: ClusterCore, statement: str, effect: Displaced) -> None:
@@ -118,7 +118,7 @@ def _apply_to_nodes(cluster: ClusterCore, statement: str, effect: Displaced) -> 
         case ["delete", "node", name]:
             cluster.remove(cluster.node(name))
         case _:
-            raise SupposeError(f"--what-if {statement!r} cannot be read; write one of: {', '.join(FORMS)}")
+            raise SupposeError(f"{statement!r} cannot be read; write one of: {', '.join(FORMS)}")
 
 
 def _nodes(cluster: ClusterCore, name: str) -> list[api.Node]:
@@ -175,7 +175,7 @@ def _requesting(statement: str, resource: str, amount: str) -> PodEdit:
     try:
         exact = nanos(amount)
     except QuantityError as problem:
-        raise SupposeError(f"--what-if {statement!r}: {problem}") from None
+        raise SupposeError(f"{statement!r}: {problem}") from None
     units = -(-exact // (10**6 if resource == "cpu" else 10**9))
     return lambda pod: with_requests(pod, {resource: units})
 

@@ -116,7 +116,8 @@ class ScenarioComparison:
         """The comparison as text and tables."""
         runs = len(self.variants[0].runs)
         seeds = f"{runs} paired seed{'' if runs == 1 else 's'}"
-        blocks: list[Block] = [Heading(f"{self.source}: {len(self.variants)} variants, {seeds}", 1)]
+        variants = f"{len(self.variants)} variant{'' if len(self.variants) == 1 else 's'}"
+        blocks: list[Block] = [Heading(f"{self.source}: {variants}, {seeds}", 1)]
         blocks += [Text(each) for each in self.notes]
         blocks.append(Table(("", "variant"), tuple((each.letter, each.name) for each in self.variants)))
         heads = ["", *(each.letter for each in self.variants)]

@@ -66,7 +66,9 @@ class Scenario:
         problems += [f"{self.source}: plugins: {problem.removeprefix('--plugin: ')}" for problem in found]
         try:
             config = self._configuration(registry, asked)
-        except (ConfigError, OSError) as error:
+        except OSError as error:
+            problems.append(f"{error.filename}: {error.strerror}")
+        except ConfigError as error:
             problems += str(error).splitlines()
         else:
             if config.extenders:

@@ -66,7 +66,7 @@ def _verdict(report: Report) -> str:
 
 def _agreement(agreement: Agreement, rows: int) -> str:
     moved = len(agreement.moved)
-    head = f"{agreement.same} of {_counted(agreement.same + moved, 'pod')} went where the recording has them"
+    head = f"{agreement.same:,} of {_counted(agreement.same + moved, 'pod')} went where the recording has them"
     lines = [f"  {pod}: {before or 'no node'} → {now or 'no node'}" for pod, before, now in agreement.moved[:rows]]
     more = [f"  and {moved - rows} more"] if moved > rows else []
     return escape("\n".join([head, *lines, *more]))
@@ -75,7 +75,7 @@ def _agreement(agreement: Agreement, rows: int) -> str:
 def _decisions(decisions: Decisions, rows: int) -> str:
     different = len(decisions.differences)
     head = (
-        f"{decisions.same} of {_counted(decisions.same + different, 'decision')} as recorded, "
+        f"{decisions.same:,} of {_counted(decisions.same + different, 'decision')} as recorded, "
         f"{_counted(decisions.placed, 'pod')} on the recorded node"
     )
     lines = [
