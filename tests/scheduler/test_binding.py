@@ -575,7 +575,7 @@ def raising(point: str, problem: type[BaseException]) -> type[Plugin]:
     return type("Raising", (Plugin,), {"name": "Raising", "broken": True, **methods})
 
 
-@pytest.mark.parametrize("problem", [RuntimeError, SystemExit, asyncio.CancelledError, BaseException])
+@pytest.mark.parametrize("problem", [RuntimeError, SystemExit, asyncio.CancelledError, GeneratorExit, BaseException])
 @pytest.mark.parametrize("point", RAISES)
 def test_a_plugin_that_raises_fails_that_attempt_only(point: str, problem: type[BaseException]) -> None:
     """The message names the plugin and the point, the loop continues, and the pod is scheduled once the plugin works

@@ -76,7 +76,8 @@ class CycleRecord:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether the current task is being cancelled. Otherwise a CancelledError is the plugin's own."""
+        """Whether the current task is being cancelled or closed. Otherwise a CancelledError or GeneratorExit is the
+        plugin's own."""
         return False
 
     def begin_point(self) -> None:

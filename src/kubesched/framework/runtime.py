@@ -456,7 +456,7 @@ class Framework:
         answer: Any
         try:
             answer = await method(*args)
-        except (KeyboardInterrupt, GeneratorExit):
+        except KeyboardInterrupt:
             raise
         except BaseException as problem:
             if not isinstance(problem, (Exception, SystemExit)) and record.is_cancelled:

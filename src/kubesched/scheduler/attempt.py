@@ -76,5 +76,8 @@ class Attempt(Decision):
 
     @property
     def is_cancelled(self) -> bool:
-        task = asyncio.current_task()
+        try:
+            task = asyncio.current_task()
+        except RuntimeError:  # no event loop runs any more
+            return True
         return task is not None and task.cancelling() > 0
