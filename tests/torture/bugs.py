@@ -188,7 +188,7 @@ BUGS = (
         HANDLERS,
         "            self._queue.move_all(NODE_ADD, None, new)\n",
         "",
-        meets="[1-9][.].s  node-[0-9]+ (comes|is deleted)",
+        meets="pods wait for node",
     ),
     Bug(
         "changes of nodes are not seen",
@@ -222,7 +222,7 @@ BUGS = (
         HANDLERS,
         "        if pod.uid in self._cluster.pods:\n            self._assumed_pod_deleted(pod)",
         "        if False:\n            pass",
-        meets="others delete the pod",
+        meets="a pod that waits is deleted",
     ),
     Bug(
         "changes of waiting pods are not seen",
@@ -459,7 +459,7 @@ BUGS = (
         "apiserver/meta.py",
         '    if (version := after.get("resourceVersion")) and version not in ("0", before["resourceVersion"]):\n',
         "    if False:\n",
-        meets="each with a claim on a device",
+        meets="(update_lease|merge_patch) are sent twice",
     ),
     Bug(
         "another pod of the same name is bound",

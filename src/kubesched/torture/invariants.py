@@ -227,6 +227,8 @@ class ProcessCheck:
         self._replica = replica
         self._report = report
         self._reserved = reserved
+        self._alive: set[str] = set()
+        """The pods that were assumed at the last check and had not been deleted."""
         self._seen: Hashable = None
         self._seen_table: Hashable = None
 
@@ -242,6 +244,7 @@ class ProcessCheck:
         seen = {pod.metadata.uid: pod for pod in scheduler.known(api.Pod) if not pod.is_terminal}
         self._check_queue(scheduler, seen)
         self._check_cluster(scheduler, seen)
+        self._check_assumed(scheduler, seen)
         table = scheduler.cluster.nodes
         version = (scheduler.cluster.version(api.Pod), table.node_version)
         if version != self._seen_table:
@@ -301,6 +304,15 @@ class ProcessCheck:
             known = seen.get(uid)
             if known is None or not known.node_name:
                 self._wrong("cluster", f"{placed[uid].pod.key} is counted although it does not exist on a node")
+
+    def _check_assumed(self, scheduler: Scheduler, seen: Mapping[str, api.Pod]) -> None:
+        """A pod that is deleted while it is assumed loses its place at once, or when it hears that it is not permitted.
+        One that is deleted while it is tried is assumed all the same, until its binding fails."""
+        cluster, waiting = scheduler.cluster, scheduler.shared.waiting
+        for uid in self._alive & cluster.assumed:
+            if (uid not in seen or seen[uid].is_terminating) and waiting.get(uid) is None:
+                self._wrong("cluster", f"{cluster.pods[uid].pod.key} keeps its place although it was deleted")
+        self._alive = {uid for uid in cluster.assumed if uid in seen and not seen[uid].is_terminating}
 
     def _check_table(self, scheduler: Scheduler) -> None:
         cluster = scheduler.cluster

@@ -63,6 +63,8 @@ class Server:
         """How many versions behind lists are."""
         self.meddle: Callable[[ClientCall], None] | None = None
         """Called when a call arrives and when it has taken effect: the moment for others to change something."""
+        self.is_stale: Callable[[ClientCall], bool] | None = None
+        """Whether a write names a version of its object that is not the present one: the server must refuse it."""
 
 
 class _Stream:
@@ -191,13 +193,19 @@ class NetworkClient(FaultyClient):
             raise ConnectionRefusedError("connection refused")
         if call.name == "list" and self._server.lag:
             return await self._old_list(call.args[0])
-        if self._server.meddle is None or call.name in READS:
+        if call.name in READS:
             return await getattr(self._server.client, method)(*call.args)
-        self._server.meddle(call)
+        self._meddle(call)
+        stale = self._server.is_stale is not None and self._server.is_stale(call)
         result = await getattr(self._server.client, method)(*call.args)
+        if stale and self._report is not None:
+            self._report("stale write", f"{call.name} has replaced a newer version than it knew")
+        self._meddle(call)
+        return result
+
+    def _meddle(self, call: ClientCall) -> None:
         if self._server.meddle is not None:
             self._server.meddle(call)
-        return result
 
     async def _old_list(self, kind: type[api.Object]) -> Listing:
         self._met.note("old list", f"list of {kind.__name__}")

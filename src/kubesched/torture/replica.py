@@ -142,7 +142,13 @@ class Replica:
         around = self.around
         chance = Random(self._seed * 1000 + self.lives)
         outside = around.outside
-        elections = NetworkClient(around.server, self.faults, Random(chance.random()), outside, around.met)
+
+        def report(invariant: str, text: str) -> None:
+            around.report(invariant, f"{self.name}: {text}")
+
+        elections = NetworkClient(
+            around.server, self.faults, Random(chance.random()), outside, around.met, report=report
+        )
         elector = LeaderElector(
             elections,
             self._lead,
@@ -159,7 +165,7 @@ class Replica:
             around.met,
             may_write=elector.is_leader,
             on_sent=lambda name, args: self.on_sent and self.on_sent(self, name, args),
-            report=lambda invariant, text: around.report(invariant, f"{self.name}: {text}"),
+            report=report,
         )
         log = ReplicaLog(around.report)
         calls = UrgentCalls()

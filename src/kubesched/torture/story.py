@@ -17,6 +17,8 @@ from kubesched.torture.plan import Act, Plan
 SECONDS = 120.0
 """How long things happen. After that nothing is disturbed, and everything must settle."""
 
+SHARE_WITH_MORE = 0.15
+
 
 @dataclass(frozen=True, slots=True)
 class StoryStep:
@@ -71,7 +73,20 @@ def story_of(seed: int) -> Story:
     for index, (at, name) in enumerate(chosen):
         params, words = ACTIONS[name].make(random, plan)
         steps.append(StoryStep(index, at, name, {**params, "seed": seed * 100_000 + index}, words))
-    return Story(seed, plan, steps)
+    return Story(seed, plan, _with_more(seed, plan, steps))
+
+
+def _with_more(seed: int, plan: Plan, steps: list[StoryStep]) -> list[StoryStep]:
+    """Some stories get one more step. It has random numbers of its own, so that the other steps stay as they were."""
+    random = Random(f"more of story {seed}")
+    if random.random() >= SHARE_WITH_MORE:
+        return steps
+    params, words = ACTIONS["awaited node"].make(random, plan)
+    number = len(steps)
+    more = StoryStep(
+        number, random.uniform(1, SECONDS * 0.8), "awaited node", {**params, "seed": seed * 100_000 + number}, words
+    )
+    return sorted([*steps, more], key=lambda step: step.at)
 
 
 def _pick(weights: dict[str, int], random: Random) -> str:

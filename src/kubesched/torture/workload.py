@@ -6,6 +6,7 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from kubesched.api import objects as api
 from kubesched.base.types import JSON
 from kubesched.controllers.volumes import PROVISIONER
 from kubesched.reconcile.access import (
@@ -401,6 +402,30 @@ def do_node(world: World, params: Params) -> None:
     world.create(CSI_NODES, {"metadata": {"name": params["name"]}, "spec": {"drivers": drivers}})
 
 
+def make_awaited_node(random: Random, plan: Plan) -> tuple[Params, str]:
+    params, words = make_node(random, plan)
+    after, count = random.uniform(2.0, 20.0), random.randint(1, 2)
+    return {**params, "after": after, "count": count}, (
+        f"{count} pods wait for {params['name']}; {after:.1f}s later {words}, and all schedulers find it in a list"
+    )
+
+
+def do_awaited_node(world: World, params: Params) -> None:
+    """A node that comes while nobody watches is seen once, complete: no later change wakes the pods that need it."""
+    container = {"name": "main", "image": "pause", "resources": {"requests": {"cpu": "100m"}}}
+    for number in range(params["count"]):
+        meta = {"name": f"{params['name']}-awaited-{number}", "namespace": "default", "labels": {"app": "guest"}}
+        spec = {"containers": [container], "nodeSelector": {HOSTNAME: params["name"]}}
+        world.create(PODS, {"metadata": meta, "spec": spec})
+
+    def come() -> None:
+        world.cut_all(ConnectionResetError("connection reset"), api.Node)
+        do_node(world, params)
+        world.later(0.5, world.forget_history)
+
+    world.later(params["after"], come)
+
+
 def _some_node(words: str, **more: Any) -> Any:
     def make(random: Random, plan: Plan) -> tuple[Params, str]:
         name = random.choice(plan.node_names or ["node-0"])
@@ -470,6 +495,7 @@ ACTIONS = {
     "relabel waiting": Act(_some_pod("a pod that waits gets another label"), do_relabel_waiting),
     "recreate": Act(_some_pod("a pod is deleted and created again at once"), do_recreate),
     "node": Act(make_node, do_node),
+    "awaited node": Act(make_awaited_node, do_awaited_node),
     "drop node": Act(_some_node("{} is deleted"), do_drop_node),
     "cordon": Act(_some_node("{} is cordoned, or opened again"), do_cordon),
     "taint": Act(_some_node("{} gets a taint, or loses it"), do_taint),

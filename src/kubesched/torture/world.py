@@ -104,6 +104,7 @@ class World:
         self.api = ApiServer(clock=self.clock, random=Random(seed))
         self.embedded = self._embed()
         self.server = Server(DirectClient(self.api))
+        self.server.is_stale = self._is_stale
         self.pods = StoreWatcher(self.report)
         self._room = ProcessRoom(self.report)
         self._devices = DeviceWatcher(self.report)
@@ -258,6 +259,18 @@ class World:
         if others:
             self.report("two leaders", f"{replica.process.name} sends {name} while {others[0].process.name} leads")
         self._devices.wrote(replica, name, args)
+
+    def _is_stale(self, call: ClientCall) -> bool:
+        """Whether a write of a lease or claim names a version of it that is not the present one."""
+        if call.name == "update_lease":
+            storage, (namespace, name, body) = LEASES, call.args
+        elif call.name == "merge_patch" and call.args[0] is api.ResourceClaim:
+            storage, (_, name, body, namespace, _) = DEVICE_CLAIMS, call.args
+        else:
+            return False
+        stored = self.get(storage, f"{namespace}/{name}")
+        version = (body.get("metadata") or {}).get("resourceVersion")
+        return bool(version) and stored is not None and stored["metadata"]["resourceVersion"] != version
 
     def _follow(self) -> None:
         store = self.api.store
@@ -459,10 +472,11 @@ class World:
         """What follows the process of a replica."""
         return self._current[replica.name]
 
-    def cut_all(self, error: Exception | None) -> None:
+    def cut_all(self, error: Exception | None, kind: type[api.Object] | None = None) -> None:
+        """End the watches of all schedulers, of every kind or of one."""
         for replica in self.replicas:
             if replica.client is not None:
-                replica.client.cut(error)
+                replica.client.cut(error, kind)
 
     def forget_history(self) -> None:
         for shelf in self.api.store.shelves.values():
