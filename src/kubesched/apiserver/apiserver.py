@@ -30,9 +30,19 @@ from kubesched.apiserver.rest.selectors import NAME, split_fields
 from kubesched.apiserver.rest.subresources import PodSubresources
 from kubesched.apiserver.rest.writer import Writer
 from kubesched.apiserver.storage.store import Store, encode
-from kubesched.apiserver.wire.request import ApiRequest, ApiResponse, RequestTarget, UserInfo, parse_path, verb_of
+from kubesched.apiserver.wire.negotiation import YAML_TYPE, wants_yaml
+from kubesched.apiserver.wire.request import (
+    JSON_TYPE,
+    ApiRequest,
+    ApiResponse,
+    RequestTarget,
+    UserInfo,
+    parse_path,
+    verb_of,
+)
 from kubesched.apiserver.wire.status import StatusError, no_such_path, too_many
 from kubesched.apiserver.wire.warnings import limited_warnings
+from kubesched.apiserver.wire.yaml_form import to_yaml
 from kubesched.base.client_limits import ClientLimit
 from kubesched.base.clock import Clock
 from kubesched.base.clocks import SystemClock
@@ -123,6 +133,8 @@ class ApiServer:
         except Exception:
             _log.exception("request failed: %s %s", request.method, request.path)
             response = refusal(StatusError(500, "an error on the server has prevented the request from succeeding"))
+        if response.content_type == JSON_TYPE and response.stream is None:
+            _as_yaml(request, response)
         self.health.count(request.method, response.status)
         response.warnings = limited_warnings(request.warnings)
         return response
@@ -209,6 +221,12 @@ def _selected_name(request: ApiRequest) -> str:
         return ""  # reported later, to users who may list
     name = next((value for field, equal, value in fields if equal and field == NAME), "")
     return "" if name in (".", "..") or "/" in name or "%" in name else name
+
+
+def _as_yaml(request: ApiRequest, response: ApiResponse) -> None:
+    """Turn the response into YAML if the client likes that best."""
+    if response.body and wants_yaml(request.headers.get("accept", "")):
+        response.body, response.content_type = to_yaml(response.body), YAML_TYPE
 
 
 def refusal(error: StatusError) -> ApiResponse:

@@ -54,7 +54,7 @@ from kubesched.apiserver.rest.subresources import PodSubresources, scale_of, set
 from kubesched.apiserver.rest.watching import Watch, watch_start
 from kubesched.apiserver.rest.writer import ReportUnknown, Writer, replacement
 from kubesched.apiserver.storage.store import Record, Shelf, encode
-from kubesched.apiserver.wire.negotiation import PLAIN, negotiate, not_acceptable
+from kubesched.apiserver.wire.negotiation import negotiate, no_yaml_watch, not_acceptable, wants_yaml
 from kubesched.apiserver.wire.request import ApiRequest, ApiResponse, RequestTarget, is_watch
 from kubesched.apiserver.wire.status import (
     StatusError,
@@ -181,6 +181,8 @@ class ResourceHandler:
 
     def _watch(self, request: ApiRequest, target: RequestTarget, resource: ApiResource) -> ApiResponse:
         selection = selection_of(request, resource, target.namespace)
+        if wants_yaml(request.headers.get("accept", "")):
+            raise no_yaml_watch()
         version, initial = watch_start(request, self._store)
         renderer = self._renderer(request, resource)
         watch = Watch(
@@ -231,7 +233,7 @@ class ResourceHandler:
         return self._renderer(request, resource).one(record, 201)
 
     def _review(self, request: ApiRequest, target: RequestTarget, resource: ApiResource) -> ApiResponse:
-        if negotiate(request.headers.get("accept", "")) != PLAIN:
+        if negotiate(request.headers.get("accept", "")).kind:
             raise not_acceptable()
         obj = read_object(request, resource)
         if resource.kind == "Binding":

@@ -1,19 +1,27 @@
-"""Content negotiation: the object, a Table, or metadata alone, always as JSON.
+"""Content negotiation: the object, a Table, or metadata alone, as JSON or YAML.
 
-Clients list protobuf or a Table first and plain JSON last, so the first acceptable clause wins. A client that accepts
-only protobuf gets 406, as upstream answers for a kind that has no protobuf form.
+Clients list protobuf or a Table first and plain JSON last, so the first acceptable clause of the highest quality wins.
+A client that accepts only protobuf gets 406, as upstream answers for a kind that has no protobuf form.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 
 from kubesched.apiserver.wire.status import StatusError
 
+YAML_TYPE = "application/yaml"
 _META_GROUP = "meta.k8s.io"
 _VERSIONS = ("v1", "v1beta1")
 _JSON_TYPES = ("application/json", "*/*", "application/*")
+_PROTOBUF = "application/vnd.kubernetes.protobuf"
+_ONLY = "only the following media types are accepted: application/json"
+_FORMS = (
+    f"{_ONLY}, application/json;stream=watch, application/json;as=Table;g=meta.k8s.io;v=v1,"
+    " application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +30,7 @@ class Form:
 
     kind: str = ""
     version: str = "v1"
+    yaml: bool = False
 
 
 PLAIN = Form()
@@ -29,34 +38,58 @@ PLAIN = Form()
 
 @lru_cache(maxsize=256)
 def negotiate(accept: str) -> Form:
-    """The first form in an Accept header that this server supports."""
+    """The form in an Accept header that the client likes best of those that this server supports."""
     if not accept.strip():
         return PLAIN
-    for clause in accept.split(","):
-        form = _form(clause)
+    clauses = sorted((_parsed(clause) for clause in accept.split(",")), key=lambda clause: -_quality(clause[1]))
+    for media, values in clauses:
+        form = _form(media, values)
         if form is not None:
             return form
-    raise StatusError(
-        406,
-        "only the following media types are accepted: application/json, application/json;stream=watch,"
-        " application/json;as=Table;g=meta.k8s.io;v=v1, application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
-    )
+    if any(media in (*_JSON_TYPES, YAML_TYPE, _PROTOBUF) for media, _ in clauses):
+        raise StatusError(406, _FORMS)
+    known = f"application/json, {YAML_TYPE}, {_PROTOBUF}"
+    raise StatusError(406, f"406: Not Acceptable\n\nAvailable representations: {known}", details={})
+
+
+def wants_yaml(accept: str) -> bool:
+    """Whether a client likes YAML best."""
+    if YAML_TYPE not in accept:
+        return False
+    with suppress(StatusError):
+        return negotiate(accept).yaml
+    return False
 
 
 def not_acceptable() -> StatusError:
     """The refusal of another form than the object itself, for kinds that have no other."""
-    return StatusError(406, "only the following media types are accepted: application/json")
+    return StatusError(406, _ONLY)
 
 
-def _form(clause: str) -> Form | None:
+def no_yaml_watch() -> StatusError:
+    """The refusal of a watch as YAML."""
+    return StatusError(406, f"{_ONLY};stream=watch, {_PROTOBUF};stream=watch")
+
+
+def _parsed(clause: str) -> tuple[str, dict[str, str]]:
     media, *parameters = (part.strip() for part in clause.split(";"))
-    if media.lower() not in _JSON_TYPES:
+    return media.lower(), dict(parameter.partition("=")[::2] for parameter in parameters)
+
+
+def _quality(values: dict[str, str]) -> float:
+    try:
+        return float(values.get("q", "1"))
+    except ValueError:
+        return 1.0
+
+
+def _form(media: str, values: dict[str, str]) -> Form | None:
+    if media not in _JSON_TYPES and media != YAML_TYPE:
         return None
-    values = dict(parameter.partition("=")[::2] for parameter in parameters)
-    kind = values.get("as", "")
+    kind, yaml = values.get("as", ""), media == YAML_TYPE
     if not kind:
-        return PLAIN
+        return Form(yaml=yaml)
     known = kind in ("Table", "PartialObjectMetadata", "PartialObjectMetadataList")
     if not known or values.get("g") != _META_GROUP or values.get("v") not in _VERSIONS:
         return None
-    return Form(kind.removesuffix("List"), values["v"])
+    return Form(kind.removesuffix("List"), values["v"], yaml)

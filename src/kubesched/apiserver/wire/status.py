@@ -178,8 +178,8 @@ def version_too_large(wanted: int, current: int) -> StatusError:
 
 
 def invalid(kind: str, group: str, name: str, problems: Sequence[Cause]) -> StatusError:
-    """422: the object is well-formed but breaks rules. Upstream joins several problems in brackets."""
-    texts = [f"{problem.field}: {problem.message}" for problem in problems]
+    """422: the object is well-formed but breaks rules. Upstream joins several problems in brackets, each once."""
+    texts = list(dict.fromkeys(f"{problem.field}: {problem.message}" for problem in problems))
     joined = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     qualified_kind = f"{kind}.{group}" if group else kind
     message = f'{qualified_kind} "{name}" is invalid: {joined}'
