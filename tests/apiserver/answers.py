@@ -1,8 +1,9 @@
 """The recorded responses of a real kube-apiserver to manifests, most of them with mistakes.
 
 `answers.jsonl` has a manifest and the answer of kube-apiserver 1.36 on each line; no words mean that it was accepted.
-`refusals.jsonl` has other wrong requests, for the ConfigMap `cm1`: options, selectors, patches, deletions.
-`tests/apiserver/test_answers.py` holds our server to both, `tests/e2e/test_answers.py` the real one.
+`updates.jsonl` has objects, a merge patch for each, and the answer up to the first line break: what follows shows Go's
+structures. `refusals.jsonl` has other wrong requests, for the ConfigMap `cm1`: options, selectors, patches, deletions.
+`tests/apiserver/test_answers.py` holds our server to all of them, `tests/e2e/test_answers.py` the real one.
 """
 
 from __future__ import annotations
@@ -31,10 +32,34 @@ class Answer(msgspec.Struct):
     @property
     def path(self) -> str:
         """The path of a dry run."""
-        resource = _RESOURCES[self.object["apiVersion"], self.object["kind"]]
-        root = f"/apis/{resource.group_version}" if resource.group else "/api/v1"
-        scope = "/namespaces/default" if resource.namespaced else ""
-        return f"{root}{scope}/{resource.plural}?dryRun=All&fieldValidation=Strict"
+        return f"{_collection(self.object)}?dryRun=All&fieldValidation=Strict"
+
+
+class Update(msgspec.Struct):
+    """An object, a change to it and what was said about the change."""
+
+    object: JSON
+    change: JSON
+    says: str
+    subresource: str = ""
+
+    @property
+    def collection(self) -> str:
+        """Where the object is created."""
+        return _collection(self.object)
+
+    @property
+    def path(self) -> str:
+        """The path of a dry run of the change."""
+        part = f"/{self.subresource}" if self.subresource else ""
+        return f"{self.collection}/{self.object['metadata']['name']}{part}?dryRun=All"
+
+
+def _collection(obj: JSON) -> str:
+    resource = _RESOURCES[obj["apiVersion"], obj["kind"]]
+    root = f"/apis/{resource.group_version}" if resource.group else "/api/v1"
+    scope = "/namespaces/default" if resource.namespaced else ""
+    return f"{root}{scope}/{resource.plural}"
 
 
 class Refusal(msgspec.Struct):
@@ -57,6 +82,11 @@ class Refusal(msgspec.Struct):
 def recorded() -> list[Answer]:
     """The recording."""
     return _read("answers.jsonl", Answer)
+
+
+def updates() -> list[Update]:
+    """The recorded updates."""
+    return _read("updates.jsonl", Update)
 
 
 def refusals() -> list[Refusal]:

@@ -6,6 +6,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from tests.apiserver.answers import Answer, recorded
 from tests.apiserver.support import DEPLOYMENTS, NODES, PODS, as_user, deployment, node, pod, refusal
 
 from kubesched.apiserver.admission.admission import AdmissionSettings
@@ -327,10 +328,15 @@ async def test_version_zero_updates_whatever_is_stored(client: LocalClient) -> N
     assert (await client.replace(f"{NODES}/n/status", body))["status"]["capacity"]["example.com/x"] == "5"
 
 
+def _is_certificate_request(answer: Answer) -> bool:
+    return answer.object["kind"] == "CertificateSigningRequest" and not answer.says
+
+
 async def test_a_certificate_request_says_who_made_it(api: ApiServer) -> None:
     """The server fills in the user, whatever the client sent."""
     path = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
-    spec = {"request": "eA==", "signerName": "example.com/s", "usages": ["any"], "username": "root", "uid": "0"}
+    request = next(each.object["spec"]["request"] for each in recorded() if _is_certificate_request(each))
+    spec = {"request": request, "signerName": "example.com/s", "usages": ["any"], "username": "root", "uid": "0"}
     made = await as_user(api, "ann", "system:masters").create(path, {"metadata": {"name": "c"}, "spec": spec})
     assert (made["spec"]["username"], made["spec"]["groups"]) == ("ann", ["system:masters", "system:authenticated"])
     assert "uid" not in made["spec"]

@@ -118,11 +118,20 @@ async def test_the_schedule_is_in_its_time_zone(clock: VirtualClock) -> None:
         assert annotations["batch.kubernetes.io/cronjob-scheduled-timestamp"].endswith("T06:00:00+05:30")
 
 
+def _forget_zone(w: World, name: str) -> None:
+    """Store a zone that the API server would refuse, as if it had been known once."""
+    resource = w.api.resource("batch", "v1", "cronjobs")
+    record = w.api.writer.find(resource, "default", name)
+    stored = record.load()
+    w.api.writer.put(resource, record, {**stored, "spec": {**stored["spec"], "timeZone": "Mars/Olympus"}})
+
+
 @virtual_time
 async def test_what_is_wrong_is_an_event(clock: VirtualClock) -> None:
     """An unknown time zone, a schedule that cannot be parsed and a day that never comes start nothing."""
     async with world(clock) as w:
-        w.create(CRON_JOBS, "zone", _cron_job(timeZone="Mars/Olympus"))
+        w.create(CRON_JOBS, "zone", _cron_job(timeZone="Europe/Berlin"))
+        _forget_zone(w, "zone")
         w.create(CRON_JOBS, "text", _cron_job("99 * * * *"))
         w.create(CRON_JOBS, "never", _cron_job("0 0 31 2 *"))
         await clock.advance(10 * MINUTE)

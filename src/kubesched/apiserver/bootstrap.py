@@ -107,9 +107,12 @@ class Bootstrap:
         self._write("discovery.k8s.io", "endpointslices", piece, {"kubernetes.io/service-name": _SERVICE})
 
     def _write(self, group: str, plural: str, body: JSON, labels: dict[str, str]) -> None:
-        self._ensure(group, plural, "default", _SERVICE, body, labels)
+        """Write endpoints unchecked: those of a server on a loopback address are no valid ones."""
         resource = self._writer.registry.find(group, "v1", plural)
-        self._writer.update(resource, "default", _SERVICE, lambda old: {**old, **body})
+        first = {"addressType": body["addressType"]} if "addressType" in body else {}
+        self._ensure(group, plural, "default", _SERVICE, first, labels)
+        record = self._writer.find(resource, "default", _SERVICE)
+        self._writer.put(resource, record, {**record.load(), **body})
 
     def _ensure(
         self, group: str, plural: str, namespace: str, name: str, body: JSON, labels: dict[str, str] | None = None

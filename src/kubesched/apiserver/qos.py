@@ -7,10 +7,11 @@ from kubesched.base.types import JSON
 
 
 def qos_class(spec: JSON) -> str:
-    """Guaranteed, Burstable or BestEffort, from the CPU and memory of all containers."""
-    containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+    """Guaranteed, Burstable or BestEffort, from the CPU and memory of the pod as a whole or of all containers."""
+    whole = spec.get("resources") or {}
+    parts = [spec] if whole.get("requests") or whole.get("limits") else None
     asks, guaranteed = False, True
-    for container in containers:
+    for container in parts or (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
         resources = container.get("resources") or {}
         requests, limits = _amounts(resources.get("requests")), _amounts(resources.get("limits"))
         asks = asks or bool(requests or limits)
@@ -27,6 +28,6 @@ def _amounts(amounts: JSON | None) -> dict[str, int]:
             value = nanos((amounts or {}).get(name, 0))
         except QuantityError:
             continue
-        if value:
+        if value > 0:
             found[name] = value
     return found

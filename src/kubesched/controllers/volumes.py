@@ -17,7 +17,8 @@ from kubesched.reconcile.context import ControllerContext
 from kubesched.reconcile.events import reference
 from kubesched.reconcile.loop import Controller
 
-PROVISIONER = "kubesched.io/simulated"
+PROVISIONER = "simulated.kubesched.io"
+"""Also the name of the CSI driver of its volumes, so it has no slash."""
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"

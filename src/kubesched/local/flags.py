@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from kubesched.api.quantity import QuantityError, nanos
-from kubesched.apiserver.validation.pod import check_labels
 from kubesched.apiserver.validation.problems import Problems
+from kubesched.apiserver.validation.selectors import check_labels
 from kubesched.base.types import JSON
 from kubesched.config.duration import Duration
 from kubesched.daemon.flags.declarations import GlobalFlags, HistoryFlags, ServingFlags

@@ -57,8 +57,15 @@ def _section(obj: JSON, name: str) -> JSON:
 
 def _fill(part: JSON, **values: Any) -> None:
     for name, value in values.items():
-        if part.get(name) is None:
+        if part.get(name) is None or (part[name] == "" and name not in _MAY_BE_EMPTY):
             part[name] = value
+
+
+_MAY_BE_EMPTY = frozenset(
+    """completionMode fsGroupPolicy internalTrafficPolicy ipFamilyPolicy podReplacementPolicy preemptionPolicy
+    reclaimPolicy volumeBindingMode volumeMode""".split()  # noqa: SIM905
+)
+"""Fields in which an empty text is a value of its own and not the same as none."""
 
 
 def _each(part: JSON, name: str) -> list[JSON]:
@@ -92,8 +99,8 @@ def _namespace(obj: JSON) -> None:
 
 def _node(obj: JSON) -> None:
     spec = _section(obj, "spec")
-    if spec.get("podCIDR"):
-        _fill(spec, podCIDRs=[spec["podCIDR"]])
+    if spec.get("podCIDR") and (spec.get("podCIDRs") or [""])[0] != spec["podCIDR"]:
+        spec["podCIDRs"] = [spec["podCIDR"]]
     status = _section(obj, "status")
     if status.get("capacity") and not status.get("allocatable"):
         status["allocatable"] = dict(status["capacity"])
@@ -102,6 +109,8 @@ def _node(obj: JSON) -> None:
 def _service(obj: JSON) -> None:
     spec = _section(obj, "spec")
     _fill(spec, type="ClusterIP", sessionAffinity="None")
+    if spec["sessionAffinity"] == "None":
+        spec.pop("sessionAffinityConfig", None)
     if spec["type"] != "ExternalName":
         _fill(spec, internalTrafficPolicy="Cluster", ipFamilies=["IPv4"], ipFamilyPolicy="SingleStack")
     if spec["type"] in ("NodePort", "LoadBalancer"):
@@ -110,7 +119,7 @@ def _service(obj: JSON) -> None:
         _fill(spec, allocateLoadBalancerNodePorts=True)
     for port in _each(spec, "ports"):
         _fill(port, protocol="TCP")
-        _fill(port, targetPort=port.get("port"))
+        port["targetPort"] = port.get("targetPort") or port.get("port")
 
 
 def _endpoints(obj: JSON) -> None:
@@ -167,8 +176,11 @@ def _replica_set(obj: JSON) -> None:
 
 def _replication_controller(obj: JSON) -> None:
     """Missing selector and labels come from the template. Newer kinds have no such default."""
+    spec = _section(obj, "spec")
+    if spec.get("template") is None:
+        _fill(spec, replicas=1)
+        return
     _replica_set(obj)
-    spec = obj["spec"]
     if not spec.get("selector"):
         spec["selector"] = dict(spec["template"]["metadata"].get("labels") or {})
     _labels_from_template(obj)
@@ -244,6 +256,9 @@ def _job_spec(spec: JSON) -> None:
         spec["completions"] = 1
     _fill(spec, parallelism=1, backoffLimit=6, completionMode="NonIndexed", suspend=False, manualSelector=False)
     _fill(spec, podReplacementPolicy="Failed" if spec.get("podFailurePolicy") else "TerminatingOrFailed")
+    for rule in _each(spec.get("podFailurePolicy") or {}, "rules"):
+        for pattern in _each(rule, "onPodConditions"):
+            _fill(pattern, status="True")
     _template(spec)
 
 
@@ -286,7 +301,8 @@ def _binding(obj: JSON) -> None:
 
 def _endpoint_slice(obj: JSON) -> None:
     for port in _each(obj, "ports"):
-        _fill(port, protocol="TCP", name="")
+        port["protocol"] = "TCP" if port.get("protocol") is None else port["protocol"]
+        _fill(port, name="")
 
 
 def _definition(obj: JSON) -> None:

@@ -14,7 +14,7 @@ _TOKEN_SECONDS = 3600
 def pod_spec(spec: JSON) -> None:
     """Set the defaults of the spec of a pod or template, in place."""
     for name, value in _SPEC.items():
-        if spec.get(name) is None:
+        if spec.get(name) in (None, ""):
             spec[name] = value
     if spec.get("securityContext") is None:
         spec["securityContext"] = {}
@@ -45,16 +45,16 @@ def _service_account(spec: JSON) -> None:
 
 
 def _container(container: JSON, host_network: bool) -> None:
-    if container.get("imagePullPolicy") is None:
+    if not container.get("imagePullPolicy"):
         container["imagePullPolicy"] = _pull_policy(container.get("image") or "")
-    if container.get("terminationMessagePath") is None:
+    if not container.get("terminationMessagePath"):
         container["terminationMessagePath"] = "/dev/termination-log"
-    if container.get("terminationMessagePolicy") is None:
+    if not container.get("terminationMessagePolicy"):
         container["terminationMessagePolicy"] = "File"
     if not isinstance(container.get("resources"), dict):
         container["resources"] = {}
     for port in container.get("ports") or ():
-        if port.get("protocol") is None:
+        if not port.get("protocol"):
             port["protocol"] = "TCP"
         if host_network and not port.get("hostPort"):
             port["hostPort"] = port.get("containerPort")
@@ -67,7 +67,7 @@ def _container(container: JSON, host_network: bool) -> None:
 
 def _field_reference(source: JSON) -> None:
     reference = source.get("fieldRef")
-    if reference and not reference.get("apiVersion"):
+    if reference is not None and not reference.get("apiVersion"):
         reference["apiVersion"] = "v1"
 
 
@@ -120,7 +120,7 @@ def _volume(volume: JSON) -> None:
         for item in (source.get("downwardAPI") or {}).get("items") or ():
             _field_reference(item)
         token = source.get("serviceAccountToken")
-        if isinstance(token, dict) and not token.get("expirationSeconds"):
+        if isinstance(token, dict) and token.get("expirationSeconds") is None:
             token["expirationSeconds"] = _TOKEN_SECONDS
 
 

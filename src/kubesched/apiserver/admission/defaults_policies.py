@@ -35,6 +35,21 @@ def _autoscaler(obj: JSON) -> None:
             _fill(spec, targetCPUUtilizationPercentage=80)
     elif not spec.get("metrics"):
         spec["metrics"] = [{"type": "Resource", "resource": cpu}]
+    if isinstance(spec.get("behavior"), dict):
+        _fill(spec["behavior"], scaleUp={}, scaleDown={})
+        pods, percent = ({"type": kind, "value": size, "periodSeconds": 15} for kind, size in _STEPS)
+        _fill(spec["behavior"]["scaleUp"], stabilizationWindowSeconds=0, selectPolicy="Max", policies=[pods, percent])
+        _fill(spec["behavior"]["scaleDown"], selectPolicy="Max", policies=[percent])
+
+
+_STEPS = (("Pods", 4), ("Percent", 100))
+"""How far an autoscaler may go at once, unless it says something else."""
+
+
+def _ingress_class(obj: JSON) -> None:
+    parameters = _spec(obj).get("parameters")
+    if isinstance(parameters, dict):
+        _fill(parameters, scope="Cluster")
 
 
 def _network_policy(obj: JSON) -> None:
@@ -96,7 +111,8 @@ def _mutating_webhooks(obj: JSON) -> None:
 
 
 def _flow_schema(obj: JSON) -> None:
-    _fill(_spec(obj), matchingPrecedence=1000)
+    spec = _spec(obj)
+    spec["matchingPrecedence"] = spec.get("matchingPrecedence") or 1000
 
 
 def _priority_level(obj: JSON) -> None:
@@ -109,11 +125,13 @@ def _priority_level(obj: JSON) -> None:
     _fill(limited, nominalConcurrencyShares=30, lendablePercent=0)
     queuing = (limited.get("limitResponse") or {}).get("queuing")
     if isinstance(queuing, dict):
-        _fill(queuing, queues=64, handSize=8, queueLengthLimit=50)
+        for field, number in (("queues", 64), ("handSize", 8), ("queueLengthLimit", 50)):
+            queuing[field] = queuing.get(field) or number
 
 
 POLICY_DEFAULTS: dict[str, Callable[[JSON], None]] = {
     "autoscaling/horizontalpodautoscalers": _autoscaler,
+    "networking.k8s.io/ingressclasses": _ingress_class,
     "networking.k8s.io/networkpolicies": _network_policy,
     "admissionregistration.k8s.io/validatingadmissionpolicies": _policy,
     "admissionregistration.k8s.io/validatingadmissionpolicybindings": _policy_binding,

@@ -88,6 +88,8 @@ _STATUS_KEEPS_LABELS = ("apps", "batch", "policy")
 def prepare_create(resource: ApiResource, obj: JSON) -> None:
     """Set the initial status and generation of a new object."""
     storage = resource.storage
+    if storage == "/limitranges" and not obj["metadata"].get("name"):
+        obj["metadata"]["name"] = obj["metadata"]["uid"]
     if resource.has_status and storage not in _STATUS_AT_CREATION:
         obj.pop("status", None)
     if (initial := _INITIAL_STATUS.get(storage)) is not None:
@@ -187,16 +189,29 @@ def prepare_ephemeral_update(_resource: ApiResource, old: JSON, new: JSON) -> No
 
 
 def prepare_resize(_resource: ApiResource, old: JSON, new: JSON) -> None:
-    """A resize changes only the resources and the resize policy of a pod's containers."""
-    wanted = {c.get("name"): c for c in new.get("spec", {}).get("containers") or []}
+    """A resize changes only the resources and the resize policy of containers. Other containers are left to be refused.
+
+    Resources of the pod as a whole may change too.
+    """
+    wanted = new.get("spec") or {}
     _keep_all_but_spec(old, new)
-    resized = ("resources", "resizePolicy")
-    containers = [
-        {**c, **{part: wanted[c["name"]][part] for part in resized if part in wanted.get(c["name"], {})}}
-        for c in old["spec"]["containers"]
-    ]
-    new["spec"] = {**old["spec"], "containers": containers}
+    resized = {kind: _resized(old["spec"].get(kind) or [], wanted.get(kind) or []) for kind in _RESIZED_KINDS}
+    new["spec"] = {**old["spec"], **{kind: containers for kind, containers in resized.items() if containers}}
+    _keep(wanted, new["spec"], "resources")
     _new_generation_if_changed(old, new)
+
+
+_RESIZED_KINDS = ("initContainers", "containers")
+
+
+def _resized(old: list[JSON], new: list[JSON]) -> list[JSON]:
+    if [each.get("name") for each in old] != [each.get("name") for each in new]:
+        return new
+    resized = []
+    for was, now in zip(old, new, strict=True):
+        resized.append({**was, "resources": now.get("resources") or {}})
+        _keep(now, resized[-1], "resizePolicy")
+    return resized
 
 
 def prepare_finalize(_resource: ApiResource, old: JSON, new: JSON) -> None:

@@ -254,7 +254,9 @@ class Writer:
 
     def _check(self, resource: ApiResource, obj: JSON, problems: list[Cause]) -> None:
         if problems:
-            raise invalid(resource.kind, resource.group, obj["metadata"].get("name", ""), problems)
+            # An Event of the newer group is refused in the name of the older.
+            group = resource.stored_as.partition("/")[0] if resource.stored_as else resource.group
+            raise invalid(resource.kind, group, obj["metadata"].get("name", ""), problems)
 
 
 def replacement(sent: JSON, resource: ApiResource) -> Callable[[JSON], JSON]:

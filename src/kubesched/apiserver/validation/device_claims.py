@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from kubesched.apiserver.validation.checks import too_long
 from kubesched.apiserver.validation.device_names import (
     EFFECTS,
     check_binding_conditions,
@@ -18,12 +19,11 @@ from kubesched.apiserver.validation.device_names import (
     check_parameters,
     check_pool,
     limited,
-    too_long,
     unique,
 )
 from kubesched.apiserver.validation.naming import subdomain_errors
-from kubesched.apiserver.validation.pod import check_labels, check_node_selector
 from kubesched.apiserver.validation.problems import IMMUTABLE, Problems
+from kubesched.apiserver.validation.selectors import check_labels, check_node_selector
 from kubesched.base.types import JSON
 from kubesched.cel.devices import MAX_COST, MAX_LENGTH, DeviceSelectorError, compile_device_selector
 

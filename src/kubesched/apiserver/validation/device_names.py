@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from kubesched.api.names import label_key_errors, label_value_errors
+from kubesched.apiserver.validation.checks import each, too_long, too_many
 from kubesched.apiserver.validation.naming import label_errors, subdomain_errors
 from kubesched.apiserver.validation.problems import Problems
 from kubesched.base.types import JSON
@@ -25,12 +26,8 @@ _IDENTIFIER_RULE = (
 
 def limited(items: list[Any] | None, limit: int, path: str, problems: Problems) -> Iterator[tuple[Any, str]]:
     """Yield items with their paths. Of a list that is too long, none is checked."""
-    items = items or []
-    if len(items) > limit:
-        problems.add("FieldValueTooMany", path, f"Too many: {len(items)}: must have at most {limit} items")
-        return
-    for index, item in enumerate(items):
-        yield item, f"{path}[{index}]"
+    if not too_many(items or [], limit, path, problems):
+        yield from each(items, path)
 
 
 def unique(keys: Iterable[tuple[Hashable, str]], problems: Problems) -> None:
@@ -40,10 +37,6 @@ def unique(keys: Iterable[tuple[Hashable, str]], problems: Problems) -> None:
         if key in seen:
             problems.duplicate(path, key)
         seen.add(key)
-
-
-def too_long(path: str, limit: int, problems: Problems) -> None:
-    problems.add("FieldValueTooLong", path, f"Too long: may not be more than {limit} bytes")
 
 
 def check_label(name: Any, path: str, problems: Problems) -> None:
@@ -147,14 +140,13 @@ def check_binding_conditions(part: JSON, path: str, problems: Problems) -> None:
     listed = {}
     for field in ("bindingConditions", "bindingFailureConditions"):
         listed[field] = part.get(field) or []
-        for each, where in limited(listed[field], _MAX_CONDITIONS, f"{path}.{field}", problems):
-            check_label_key(each, where, problems)
-        unique(((each, f"{path}.{field}[{i}]") for i, each in enumerate(listed[field])), problems)
+        for condition, where in limited(listed[field], _MAX_CONDITIONS, f"{path}.{field}", problems):
+            check_label_key(condition, where, problems)
+        unique(each(listed[field], f"{path}.{field}"), problems)
     wanted, failures = listed.values()
-    for index, each in enumerate(failures):
-        if each in wanted:
-            detail = "bindingFailureConditions must not overlap with bindingConditions"
-            problems.invalid(f"{path}.bindingFailureConditions[{index}]", each, detail)
+    for failure, where in each(failures, f"{path}.bindingFailureConditions"):
+        if failure in wanted:
+            problems.invalid(where, failure, "bindingFailureConditions must not overlap with bindingConditions")
     if failures and not wanted:
         detail = "bindingConditions are required to use bindingFailureConditions"
         problems.invalid(f"{path}.bindingConditions", wanted, detail)

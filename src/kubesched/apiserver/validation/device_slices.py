@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kubesched.api.quantity import QuantityError, nanos, value
+from kubesched.apiserver.validation.checks import too_long
 from kubesched.apiserver.validation.device_names import (
     check_binding_conditions,
     check_driver,
@@ -15,12 +16,11 @@ from kubesched.apiserver.validation.device_names import (
     check_qualified,
     check_taint,
     limited,
-    too_long,
     unique,
 )
 from kubesched.apiserver.validation.naming import subdomain_errors
-from kubesched.apiserver.validation.pod import check_node_selector
 from kubesched.apiserver.validation.problems import IMMUTABLE, Problems
+from kubesched.apiserver.validation.selectors import check_node_selector
 from kubesched.base.types import JSON
 
 _MAX_DEVICES, _MAX_ADVANCED_DEVICES = 128, 64

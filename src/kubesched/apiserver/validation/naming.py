@@ -30,6 +30,19 @@ PERCENT_RULE = (
 )
 ENVIRONMENT_RULE = "a valid environment variable name must consist only of printable ASCII characters other than '='"
 _MAX_LABEL, _MAX_SUBDOMAIN, _MAX_PORT_NAME = 63, 253, 15
+_HOST_LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+_HOST_LABEL_RULE = (
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character,"
+    " and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is"
+    " '[a-z]([-a-z0-9]*[a-z0-9])?')"
+)
+_WILDCARD = re.compile(rf"\*\.{_SUBDOMAIN.pattern}")
+_WILDCARD_RULE = (
+    "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of lower"
+    " case alphanumeric characters, '-' or '.' and end with an alphanumeric character (e.g. '*.example.com', regex used"
+    f" for validation is '{_WILDCARD.pattern}')"
+)
+_PATH = re.compile(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+")
 
 
 def label_errors(name: str) -> Iterator[str]:
@@ -46,6 +59,64 @@ def subdomain_errors(name: str) -> Iterator[str]:
         yield f"must be no more than {_MAX_SUBDOMAIN} characters"
     if not _SUBDOMAIN.fullmatch(name):
         yield _SUBDOMAIN_RULE
+
+
+_SEARCH = re.compile(r"_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*")
+_SEARCH_RULE = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and must start"
+    " and end with an alphanumeric character (e.g. 'example.com', regex used for validation is"
+    f" '{_SEARCH.pattern}')"
+)
+
+
+def search_errors(name: str) -> Iterator[str]:
+    """The problems of a domain to search for hosts, which may have underscores."""
+    if len(name) > _MAX_SUBDOMAIN:
+        yield f"must be no more than {_MAX_SUBDOMAIN} characters"
+    if not _SEARCH.fullmatch(name):
+        yield _SEARCH_RULE
+
+
+def host_label_errors(name: str) -> Iterator[str]:
+    """The problems of a DNS label that starts with a letter, such as a version."""
+    if len(name) > _MAX_LABEL:
+        yield f"must be no more than {_MAX_LABEL} characters"
+    if not _HOST_LABEL.fullmatch(name):
+        yield _HOST_LABEL_RULE
+
+
+def host_errors(name: str) -> Iterator[str]:
+    """The problems of a host name whose first part may be a star."""
+    if "*" not in name:
+        yield from subdomain_errors(name)
+        return
+    if len(name) > _MAX_SUBDOMAIN:
+        yield f"must be no more than {_MAX_SUBDOMAIN} characters"
+    if not _WILDCARD.fullmatch(name):
+        yield _WILDCARD_RULE
+
+
+def qualified_host_errors(name: str, least: int) -> Iterator[str]:
+    """The problems of a domain with at least so many parts."""
+    if errors := ",".join(subdomain_errors(name)):
+        yield errors
+    elif name.count(".") < least - 1:
+        yield f"should be a domain with at least {_NUMBERS[least]} segments separated by dots"
+
+
+_NUMBERS = {2: "two", 3: "three"}
+
+
+def domain_path_errors(name: str) -> Iterator[tuple[str, str]]:
+    """The problems of a domain and a path, such as example.com/controller: the wrong part and what is wrong."""
+    host, _, path = name.partition("/")
+    if not host or not path:
+        yield name, 'must be a domain-prefixed path (such as "acme.io/foo")'
+        return
+    for error in subdomain_errors(host):
+        yield host, error
+    if not _PATH.fullmatch(path):
+        yield path, f"Invalid path (regex used for validation is '{_PATH.pattern}')"
 
 
 def path_segment_errors(name: str) -> Iterator[str]:

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Any
 
 from kubesched.api.names import label_key_errors, label_value_errors
 from kubesched.apiserver.part_cache import ENTRIES, key_of
-from kubesched.apiserver.qos import qos_class
 from kubesched.apiserver.storage.store import decode
-from kubesched.apiserver.validation.containers import check_containers, check_ids, check_name, one_of
-from kubesched.apiserver.validation.naming import label_errors, subdomain_errors
+from kubesched.apiserver.validation.checks import Check, check_address, check_set_name, each
+from kubesched.apiserver.validation.containers import (
+    check_containers,
+    check_ephemeral_containers,
+    check_security,
+    one_of,
+)
+from kubesched.apiserver.validation.naming import label_errors, search_errors, subdomain_errors
 from kubesched.apiserver.validation.pod_claims import check_pod_claims
-from kubesched.apiserver.validation.problems import Problems, check_address
+from kubesched.apiserver.validation.problems import Problems
+from kubesched.apiserver.validation.selectors import (
+    check_label_selector,
+    check_labels,
+    check_node_selector,
+    check_node_term,
+)
+from kubesched.apiserver.validation.volumes import check_volumes
 from kubesched.base.types import JSON
 
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")
@@ -70,18 +80,18 @@ def _key_of_spec(spec: JSON) -> bytes | None:
 
 def check_pod_spec(spec: JSON, path: str, problems: Problems) -> None:
     """Check the spec of a pod or template at a path."""
-    volumes = _check_volumes(spec, path, problems)
+    volumes = check_volumes(spec, path, problems)
     check_containers(spec, path, volumes, problems)
+    check_ephemeral_containers(spec, f"{path}.ephemeralContainers", volumes, problems)
     check_pod_claims(spec, path, problems)
     one_of(spec, "restartPolicy", _RESTART_POLICIES, path, problems)
     one_of(spec, "dnsPolicy", _DNS_POLICIES, path, problems)
-    if spec.get("dnsPolicy") == "None" and not spec.get("dnsConfig"):
-        problems.required(f"{path}.dnsConfig", "must provide `dnsConfig` when `dnsPolicy` is None")
+    _check_dns(spec, f"{path}.dnsConfig", problems)
     check_labels(spec.get("nodeSelector"), f"{path}.nodeSelector", problems)
-    check_ids(spec.get("securityContext") or {}, f"{path}.securityContext", problems)
+    _check_security(spec.get("securityContext") or {}, f"{path}.securityContext", problems)
     _check_affinity(spec.get("affinity") or {}, f"{path}.affinity", problems)
     _check_names(spec, path, problems)
-    _check_tolerations(spec, path, problems)
+    check_tolerations(spec, path, problems)
     deadline = spec.get("activeDeadlineSeconds")
     if isinstance(deadline, int) and not 1 <= deadline < 2**31:
         problems.invalid(f"{path}.activeDeadlineSeconds", deadline, "must be between 1 and 2147483647, inclusive")
@@ -105,45 +115,72 @@ def _check_names(spec: JSON, path: str, problems: Problems) -> None:
             problems.invalid(f"{path}.readinessGates[{index}].conditionType", gate.get("conditionType") or "", error)
     for index, alias in enumerate(spec.get("hostAliases") or []):
         check_address(alias.get("ip") or "", f"{path}.hostAliases[{index}].ip", problems)
+        for name, where in each(alias.get("hostnames"), f"{path}.hostAliases[{index}].hostnames"):
+            check_set_name(name, subdomain_errors, where, problems)
     system = (spec.get("os") or {}).get("name")
     if system not in (None, "linux", "windows"):
         problems.unsupported(f"{path}.os", system, ("linux", "windows"))
 
 
-def check_labels(labels: JSON | None, path: str, problems: Problems) -> None:
-    """Check keys and values of labels or of a simple selector."""
-    for key, value in (labels or {}).items():
-        for error in label_key_errors(key):
-            problems.invalid(path, key, error)
-        for error in label_value_errors(str(value)):
-            problems.invalid(path, value, error)
+def check_template(template: JSON, path: str, problems: Problems) -> None:
+    """Check a template of pods."""
+    metadata = template.get("metadata") or {}
+    check_labels(metadata.get("labels"), f"{path}.labels", problems)
+    for key in metadata.get("annotations") or {}:
+        for error in label_key_errors(key.lower()):
+            problems.invalid(f"{path}.annotations", key, error)
+    check_pod_spec(template.get("spec") or {}, f"{path}.spec", problems)
+    if (template.get("spec") or {}).get("ephemeralContainers"):
+        detail = "ephemeral containers not allowed in pod template"
+        problems.forbidden(f"{path}.spec.ephemeralContainers", detail)
 
 
-# --- volumes ----------------------------------------------------------------------------------------------------------
+def _check_dns(spec: JSON, path: str, problems: Problems) -> None:
+    config = spec.get("dnsConfig")
+    if spec.get("dnsPolicy") == "None":
+        if config is None:
+            problems.required(path, "must provide `dnsConfig` when `dnsPolicy` is None")
+        elif not config.get("nameservers"):
+            detail = "must provide at least one DNS nameserver when `dnsPolicy` is None"
+            problems.required(f"{path}.nameservers", detail)
+    if config is None:
+        return
+    for address, where in each(config.get("nameservers"), f"{path}.nameservers"):
+        check_address(address, where, problems)
+    for name, where in each(config.get("searches"), f"{path}.searches"):
+        if name != ".":
+            check_set_name(name.removesuffix("."), search_errors, where, problems)
+    for option, where in each(config.get("options"), f"{path}.options"):
+        if not option.get("name"):
+            problems.required(where, "must not be empty")
 
-_NAMED_SOURCES = {"persistentVolumeClaim": "claimName", "configMap": "name", "secret": "secretName", "hostPath": "path"}
-"""Check the required fields of the most common volumes."""
+
+_SYSCTL = re.compile(r"([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?")
+_SYSCTL_RULE = f"must have at most 253 characters and match regex ^{_SYSCTL.pattern}$"
 
 
-def _check_volumes(spec: JSON, path: str, problems: Problems) -> set[str]:
+def _check_security(context: JSON, path: str, problems: Problems) -> None:
+    check_security(context, path, problems)
+    for group, where in each(context.get("supplementalGroups"), f"{path}.supplementalGroups"):
+        if not 0 <= group < 2**31:
+            problems.invalid(where, group, "must be between 0 and 2147483647, inclusive")
     names: set[str] = set()
-    for index, volume in enumerate(spec.get("volumes") or []):
-        where = f"{path}.volumes[{index}]"
-        check_name(volume, where, names, problems)
-        sources = [name for name, value in volume.items() if name != "name" and value is not None]
-        for extra in sources[1:]:
-            problems.forbidden(f"{where}.{extra}", "may not specify more than 1 volume type")
-        for source in sources[:1]:
-            field = _NAMED_SOURCES.get(source)
-            if field and not volume[source].get(field):
-                problems.required(f"{where}.{source}.{field}")
-    return names
+    for sysctl, where in each(context.get("sysctls"), f"{path}.sysctls"):
+        name = sysctl.get("name") or ""
+        if not name:
+            problems.required(f"{where}.name")
+        elif len(name) > 253 or not _SYSCTL.fullmatch(name):
+            problems.invalid(f"{where}.name", name, _SYSCTL_RULE)
+        elif name in names:
+            problems.duplicate(f"{where}.name", name)
+        names.add(name)
+    one_of(context, "fsGroupChangePolicy", ("Always", "OnRootMismatch"), path, problems)
 
 
 # --- placement --------------------------------------------------------------------------------------------------------
 
 
-def _check_tolerations(spec: JSON, path: str, problems: Problems) -> None:
+def check_tolerations(spec: JSON, path: str, problems: Problems) -> None:
     for index, toleration in enumerate(spec.get("tolerations") or []):
         where = f"{path}.tolerations[{index}]"
         key, operator = toleration.get("key") or "", toleration.get("operator") or "Equal"
@@ -164,12 +201,12 @@ def _check_tolerations(spec: JSON, path: str, problems: Problems) -> None:
         for error in label_value_errors(toleration.get("value") or "") if operator == "Equal" else ():
             problems.invalid(f"{where}.operator", toleration["value"], error)
         effect = toleration.get("effect")
-        if effect and effect not in _EFFECTS:
-            problems.unsupported(f"{where}.effect", effect, _EFFECTS)
         if toleration.get("tolerationSeconds") is not None and effect != "NoExecute":
             problems.invalid(
                 f"{where}.effect", effect or "", "effect must be 'NoExecute' when `tolerationSeconds` is set"
             )
+        if effect and effect not in _EFFECTS:
+            problems.unsupported(f"{where}.effect", effect, _EFFECTS)
 
 
 def _check_affinity(affinity: JSON, path: str, problems: Problems) -> None:
@@ -181,41 +218,9 @@ def _check_affinity(affinity: JSON, path: str, problems: Problems) -> None:
     for index, term in enumerate(node.get("preferredDuringSchedulingIgnoredDuringExecution") or []):
         where = f"{path}.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[{index}]"
         _check_weight(term, where, problems)
-        _check_node_term(term.get("preference") or {}, f"{where}.preference", problems)
+        check_node_term(term.get("preference") or {}, f"{where}.preference", problems)
     for kind in ("podAffinity", "podAntiAffinity"):
         _check_pod_affinity(affinity.get(kind) or {}, f"{path}.{kind}", problems)
-
-
-def check_node_selector(selector: JSON, path: str, problems: Problems) -> None:
-    """Check the node selector of a pod or volume."""
-    if not selector.get("nodeSelectorTerms"):
-        problems.required(f"{path}.nodeSelectorTerms", "must have at least one node selector term")
-    for index, term in enumerate(selector.get("nodeSelectorTerms") or []):
-        _check_node_term(term, f"{path}.nodeSelectorTerms[{index}]", problems)
-
-
-def _check_node_term(term: JSON, path: str, problems: Problems) -> None:
-    for index, expression in enumerate(term.get("matchExpressions") or []):
-        check_expression(expression, f"{path}.matchExpressions[{index}]", _NODE_OPERATORS, problems)
-    for index, expression in enumerate(term.get("matchFields") or []):
-        key = expression.get("key") or ""
-        if key != "metadata.name":
-            problems.invalid(f"{path}.matchFields[{index}].key", key, "not a valid field selector key")
-
-
-def check_expression(expression: JSON, path: str, operators: tuple[str, ...], problems: Problems) -> None:
-    """Check one requirement of a selector."""
-    operator, values = expression.get("operator"), expression.get("values") or []
-    if operator not in operators:
-        problems.invalid(f"{path}.operator", operator or "", "not a valid selector operator")
-    if operator in ("In", "NotIn") and not values:
-        problems.required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'")
-    if operator in ("Exists", "DoesNotExist") and values:
-        problems.forbidden(f"{path}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
-    if operator in ("Gt", "Lt") and len(values) != 1:
-        problems.required(f"{path}.values", "must be specified single value when `operator` is 'Lt' or 'Gt'")
-    for error in label_key_errors(expression.get("key") or ""):
-        problems.invalid(f"{path}.key", expression.get("key") or "", error)
 
 
 def _check_weight(term: JSON, path: str, problems: Problems) -> None:
@@ -239,18 +244,19 @@ def _check_pod_term(term: JSON, path: str, problems: Problems) -> None:
     for error in label_key_errors(term.get("topologyKey") or ""):
         problems.invalid(f"{path}.topologyKey", term.get("topologyKey") or "", error)
     check_label_selector(term.get("labelSelector"), f"{path}.labelSelector", problems)
+    check_label_selector(term.get("namespaceSelector"), f"{path}.namespaceSelector", problems)
+    _check_label_keys(term, path, problems)
     for namespace in term.get("namespaces") or []:
         for error in label_errors(namespace):
             problems.invalid(f"{path}.namespace", namespace, error)
 
 
-def check_label_selector(selector: JSON | None, path: str, problems: Problems) -> None:
-    """Check a label selector inside an object."""
-    if selector is None:
-        return
-    check_labels(selector.get("matchLabels"), f"{path}.matchLabels", problems)
-    for index, expression in enumerate(selector.get("matchExpressions") or []):
-        check_expression(expression, f"{path}.matchExpressions[{index}]", _LABEL_OPERATORS, problems)
+def _check_label_keys(part: JSON, path: str, problems: Problems) -> None:
+    for field in ("matchLabelKeys", "mismatchLabelKeys"):
+        if part.get(field) and part.get("labelSelector") is None:
+            problems.forbidden(f"{path}.{field}", "must not be specified when labelSelector is not set")
+        for key, where in each(part.get(field), f"{path}.{field}"):
+            check_set_name(key, label_key_errors, where, problems)
 
 
 def _check_spread(spec: JSON, path: str, problems: Problems) -> None:
@@ -272,7 +278,7 @@ def _check_spread(spec: JSON, path: str, problems: Problems) -> None:
             problems.invalid(
                 f"{where}.minDomains",
                 constraint["minDomains"],
-                f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}",
+                f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action or ''}",
             )
         identity = (constraint.get("topologyKey") or "", action or "")
         if identity in seen:
@@ -281,8 +287,7 @@ def _check_spread(spec: JSON, path: str, problems: Problems) -> None:
         seen.setdefault(identity, where)
         for field in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
             one_of(constraint, field, ("Honor", "Ignore"), where, problems)
-        if constraint.get("matchLabelKeys") and constraint.get("labelSelector") is None:
-            problems.forbidden(f"{where}.matchLabelKeys", "must not be specified when labelSelector is not set")
+        _check_label_keys(constraint, where, problems)
         check_label_selector(constraint.get("labelSelector"), f"{where}.labelSelector", problems)
 
 
@@ -299,77 +304,5 @@ def _check_gates(spec: JSON, path: str, problems: Problems) -> None:
         problems.forbidden(f"{path}.nodeName", "cannot be set until all schedulingGates have been cleared")
 
 
-# --- updates ----------------------------------------------------------------------------------------------------------
-
-_CHANGEABLE = (
-    "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
-    "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
-    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
-)
-
-
-def compare_pods(old: JSON, new: JSON, problems: Problems) -> None:
-    """A pod's spec is immutable except images, deadlines, added tolerations and, while gated, node selection."""
-    before, after = old["spec"], new["spec"]
-    if before == after:
-        return
-    gates_before = _gates(before)
-    for index, gate in enumerate(after.get("schedulingGates") or []):
-        if gate.get("name", "") not in gates_before:
-            detail = f"only deletion is allowed, but found new scheduling gate '{gate.get('name', '')}'"
-            problems.forbidden(f"spec.schedulingGates[{index}].name", detail)
-    _compare_deadlines(before.get("activeDeadlineSeconds"), after.get("activeDeadlineSeconds"), problems)
-    kept = [t for t in before.get("tolerations") or [] if t not in (after.get("tolerations") or [])]
-    if kept:
-        problems.forbidden("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds")
-    if _fixed_part(before, bool(gates_before)) != _fixed_part(after, bool(gates_before)):
-        problems.forbidden("spec", _CHANGEABLE)
-
-
-def _compare_deadlines(before: int | None, after: int | None, problems: Problems) -> None:
-    """A deadline may only be shortened."""
-    if before is not None and after is None:
-        problems.invalid("spec.activeDeadlineSeconds", None, "must not update from a positive integer to nil value")
-    elif before is not None and after is not None and after > before:
-        problems.invalid("spec.activeDeadlineSeconds", after, "must be less than or equal to previous value")
-
-
-def compare_resized(old: JSON, new: JSON, problems: Problems) -> None:
-    """A resize may change amounts, but not the quality-of-service class."""
-    before = qos_class(old["spec"])
-    if before != qos_class(new["spec"]):
-        problems.invalid("spec", before, "Pod QOS Class may not change as a result of resizing")
-
-
-def _gates(spec: JSON) -> set[str]:
-    return {gate.get("name", "") for gate in spec.get("schedulingGates") or []}
-
-
-def _fixed_part(spec: JSON, gated: bool) -> JSON:
-    free = {"activeDeadlineSeconds", "tolerations", "schedulingGates"}
-    if gated:
-        free |= {"nodeSelector", "affinity"}
-    fixed: JSON = {key: value for key, value in spec.items() if key not in free}
-    for kind in ("containers", "initContainers"):
-        if kind in fixed:
-            fixed[kind] = [_without_image(container) for container in fixed[kind]]
-    return fixed
-
-
-def _without_image(container: Any) -> Any:
-    copied = copy.copy(container)
-    copied.pop("image", None)
-    return copied
-
-
-def _check_status(_old: JSON, new: JSON, problems: Problems) -> None:
-    for index, condition in enumerate((new.get("status") or {}).get("conditions") or []):
-        path = f"status.conditions[{index}]"
-        generation = condition.get("observedGeneration") or 0
-        if generation < 0:
-            problems.invalid(f"{path}.observedGeneration", generation, "must be a non-negative integer")
-        for error in label_key_errors(condition.get("type") or ""):
-            problems.invalid(f"{path}.Type", condition.get("type") or "", error)
-
-
-STATUS: dict[str, Callable[[JSON, JSON, Problems], None]] = {"/pods": _check_status}
+CHECKS: dict[str, Check] = {"/pods": check_pod}
+NEW: dict[str, Check] = {"/pods": check_new_pod}

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from kubesched.api.names import label_key_errors
+from kubesched.apiserver.validation.checks import Check, Comparison, fixed, require_name, too_many
 from kubesched.apiserver.validation.naming import label_errors, path_segment_errors, subdomain_errors
-from kubesched.apiserver.validation.problems import IMMUTABLE, Problems
+from kubesched.apiserver.validation.problems import Problems
 from kubesched.base.types import JSON
 
 _MODES = ("Pod", "PodGroup")
@@ -25,14 +23,14 @@ def _workload(obj: JSON, problems: Problems) -> None:
     templates = (obj.get("spec") or {}).get("podGroupTemplates") or []
     if not templates:
         problems.required("spec.podGroupTemplates")
-    _not_more_than(_MAX_TEMPLATES, templates, "spec.podGroupTemplates", problems)
+    too_many(templates, _MAX_TEMPLATES, "spec.podGroupTemplates", problems)
     seen = set()
     for index, template in enumerate(templates):
         path, name = f"spec.podGroupTemplates[{index}]", template.get("name") or ""
         if name in seen:
             problems.duplicate(path, {"name": name})
         seen.add(name)
-        _required(name, f"{path}.name", label_errors, problems)
+        require_name(name, label_errors, f"{path}.name", problems)
         _group(template, path, problems)
 
 
@@ -41,7 +39,7 @@ def _controller(reference: JSON, path: str, problems: Problems) -> None:
     for error in subdomain_errors(group) if group else ():
         problems.invalid(f"{path}.apiGroup", group, error)
     for field in ("kind", "name"):
-        _required(reference.get(field) or "", f"{path}.{field}", path_segment_errors, problems)
+        require_name(reference.get(field) or "", path_segment_errors, f"{path}.{field}", problems)
 
 
 def _pod_group(obj: JSON, problems: Problems) -> None:
@@ -54,9 +52,9 @@ def _pod_group(obj: JSON, problems: Problems) -> None:
     if workload is None:
         problems.invalid(path, "", "must specify one of: `workload`")
         return
-    _required(workload.get("workloadName") or "", f"{path}.workload.workloadName", subdomain_errors, problems)
+    require_name(workload.get("workloadName") or "", subdomain_errors, f"{path}.workload.workloadName", problems)
     name = workload.get("podGroupTemplateName") or ""
-    _required(name, f"{path}.workload.podGroupTemplateName", label_errors, problems)
+    require_name(name, label_errors, f"{path}.workload.podGroupTemplateName", problems)
 
 
 def _group(spec: JSON, path: str, problems: Problems) -> None:
@@ -64,9 +62,9 @@ def _group(spec: JSON, path: str, problems: Problems) -> None:
     _policy(spec.get("schedulingPolicy") or {}, f"{path}.schedulingPolicy", problems)
     constraints = (spec.get("schedulingConstraints") or {}).get("topology") or []
     where = f"{path}.schedulingConstraints.topology"
-    _not_more_than(1, constraints, where, problems)
+    too_many(constraints, 1, where, problems)
     for index, constraint in enumerate(constraints):
-        _required(constraint.get("key") or "", f"{where}[{index}].key", label_key_errors, problems)
+        require_name(constraint.get("key") or "", label_key_errors, f"{where}[{index}].key", problems)
     _claims(spec.get("resourceClaims") or [], f"{path}.resourceClaims", problems)
     mode = spec.get("disruptionMode")
     if mode is not None and mode not in _MODES:
@@ -76,7 +74,7 @@ def _group(spec: JSON, path: str, problems: Problems) -> None:
 
 
 def _claims(claims: list[JSON], path: str, problems: Problems) -> None:
-    _not_more_than(_MAX_CLAIMS, claims, path, problems)
+    too_many(claims, _MAX_CLAIMS, path, problems)
     seen = set()
     for index, claim in enumerate(claims):
         where, name = f"{path}[{index}]", claim.get("name") or ""
@@ -84,7 +82,7 @@ def _claims(claims: list[JSON], path: str, problems: Problems) -> None:
             problems.duplicate(where, {"name": name})
         seen.add(name)
         _one_of(_CLAIM_SOURCES, claim, where, problems)
-        _required(name, f"{where}.name", label_errors, problems)
+        require_name(name, label_errors, f"{where}.name", problems)
         for source in _CLAIM_SOURCES:
             for error in subdomain_errors(claim[source]) if claim.get(source) is not None else ():
                 problems.invalid(f"{where}.{source}", claim[source], error)
@@ -94,7 +92,7 @@ def _claim_statuses(old: JSON, new: JSON, problems: Problems) -> None:
     claims = {claim["name"] for claim in new["spec"].get("resourceClaims") or []}
     statuses = (new.get("status") or {}).get("resourceClaimStatuses") or []
     path, seen = "status.resourceClaimStatuses", set()
-    _not_more_than(_MAX_CLAIMS, statuses, path, problems)
+    too_many(statuses, _MAX_CLAIMS, path, problems)
     for index, status in enumerate(statuses):
         name, claim = status.get("name") or "", status.get("resourceClaimName")
         if name in seen:
@@ -129,47 +127,22 @@ def _policy(policy: JSON, path: str, problems: Problems) -> None:
         problems.invalid(f"{path}.gang.minCount", count, "must be greater than or equal to 1")
 
 
-def _required(text: str, path: str, errors: Callable[[str], Any], problems: Problems) -> None:
-    if not text:
-        problems.required(path)
-        return
-    for error in errors(text):
-        problems.invalid(path, text, error)
-
-
-def _not_more_than(limit: int, items: list[Any], path: str, problems: Problems) -> None:
-    if len(items) > limit:
-        items_ = "item" if limit == 1 else "items"
-        problems.add("FieldValueTooMany", path, f"Too many: {len(items)}: must have at most {limit} {items_}")
-
-
-def _fixed(*fields: str) -> Callable[[JSON, JSON, Problems], None]:
-    """These fields of the spec cannot be changed."""
-
-    def compare(old: JSON, new: JSON, problems: Problems) -> None:
-        for field in fields:
-            if old["spec"].get(field) != new["spec"].get(field):
-                problems.invalid(f"spec.{field}", new["spec"].get(field), IMMUTABLE)
-
-    return compare
-
-
-CHECKS: dict[str, Callable[[JSON, Problems], None]] = {
+CHECKS: dict[str, Check] = {
     "scheduling.k8s.io/workloads": _workload,
     "scheduling.k8s.io/podgroups": _pod_group,
 }
 
-COMPARISONS: dict[str, Callable[[JSON, JSON, Problems], None]] = {
-    "scheduling.k8s.io/workloads": _fixed("controllerRef", "podGroupTemplates"),
-    "scheduling.k8s.io/podgroups": _fixed(
-        "podGroupTemplateRef",
-        "schedulingPolicy",
-        "schedulingConstraints",
-        "resourceClaims",
-        "disruptionMode",
-        "priorityClassName",
-        "priority",
+COMPARISONS: dict[str, Comparison] = {
+    "scheduling.k8s.io/workloads": fixed("spec.controllerRef", "spec.podGroupTemplates"),
+    "scheduling.k8s.io/podgroups": fixed(
+        "spec.podGroupTemplateRef",
+        "spec.schedulingPolicy",
+        "spec.schedulingConstraints",
+        "spec.resourceClaims",
+        "spec.disruptionMode",
+        "spec.priorityClassName",
+        "spec.priority",
     ),
 }
 
-STATUS: dict[str, Callable[[JSON, JSON, Problems], None]] = {"scheduling.k8s.io/podgroups": _claim_statuses}
+STATUS: dict[str, Comparison] = {"scheduling.k8s.io/podgroups": _claim_statuses}

@@ -8,9 +8,10 @@ from functools import partial
 
 from kubesched.api.names import label_key_errors
 from kubesched.apiserver.policies.expressions import CELError, Expressions, WrongResultError
+from kubesched.apiserver.validation.checks import check_choice, too_many
 from kubesched.apiserver.validation.naming import path_segment_errors, subdomain_errors
-from kubesched.apiserver.validation.pod import check_label_selector
 from kubesched.apiserver.validation.problems import Problems
+from kubesched.apiserver.validation.selectors import check_label_selector
 from kubesched.base.types import JSON
 from kubesched.cel.patches import JSON_PATCH, OBJECT
 from kubesched.cel.types import BOOL, STRING, Type, list_of
@@ -69,7 +70,7 @@ def check_mutating_policy(obj: JSON, problems: Problems) -> None:
         problems.required("spec.mutations", "mutations must contain at least one item")
     for index, mutation in enumerate(mutations):
         _check_mutation(mutation, expressions, f"spec.mutations[{index}]", problems)
-    _check_choice(spec.get("reinvocationPolicy"), _REINVOCATION, "spec.reinvocationPolicy", problems)
+    check_choice(spec.get("reinvocationPolicy"), _REINVOCATION, "spec.reinvocationPolicy", problems)
 
 
 def check_binding(obj: JSON, problems: Problems) -> None:
@@ -108,7 +109,7 @@ def check_mutating_binding(obj: JSON, problems: Problems) -> None:
 
 def _check_policy(spec: JSON, problems: Problems) -> Expressions:
     """Check the common parts. Returns what compiles further expressions."""
-    _check_choice(spec.get("failurePolicy"), _FAILURE_POLICIES, "spec.failurePolicy", problems)
+    check_choice(spec.get("failurePolicy"), _FAILURE_POLICIES, "spec.failurePolicy", problems)
     kind: JSON | None = spec.get("paramKind")
     for field in ("apiVersion", "kind"):
         if kind is not None and not kind.get(field):
@@ -121,29 +122,23 @@ def _check_policy(spec: JSON, problems: Problems) -> Expressions:
         if not match.get("resourceRules"):
             problems.required("spec.matchConstraints.resourceRules")
     expressions = Expressions(kind is not None)
-    _check_conditions(spec.get("matchConditions") or [], expressions, problems)
+    check_conditions(spec.get("matchConditions") or [], expressions, "spec.matchConditions", problems)
     for index, variable in enumerate(spec.get("variables") or []):
         _check_variable(variable, expressions, f"spec.variables[{index}]", problems)
     return expressions
 
 
-def _check_choice(value: str | None, known: tuple[str, ...], path: str, problems: Problems) -> None:
-    if not value:
-        problems.required(path)
-    elif value not in known:
-        problems.unsupported(path, value, known)
-
-
 def _check_match(match: JSON, path: str, problems: Problems) -> None:
-    _check_choice(match.get("matchPolicy"), _MATCH_POLICIES, f"{path}.matchPolicy", problems)
+    check_choice(match.get("matchPolicy"), _MATCH_POLICIES, f"{path}.matchPolicy", problems)
     for field in ("namespaceSelector", "objectSelector"):
         check_label_selector(match.get(field), f"{path}.{field}", problems)
     for field in ("resourceRules", "excludeResourceRules"):
         for index, rule in enumerate(match.get(field) or []):
-            _check_resource_rule(rule, f"{path}.{field}[{index}]", problems)
+            check_resource_rule(rule, f"{path}.{field}[{index}]", problems)
 
 
-def _check_resource_rule(rule: JSON, path: str, problems: Problems) -> None:
+def check_resource_rule(rule: JSON, path: str, problems: Problems) -> None:
+    """Check which requests a policy or webhook is for."""
     for index, name in enumerate(rule.get("resourceNames") or []):
         for error in path_segment_errors(name):
             problems.invalid(f"{path}.resourceNames[{index}]", name, error)
@@ -163,10 +158,35 @@ def _check_resource_rule(rule: JSON, path: str, problems: Problems) -> None:
             problems.required(f"{path}.{field}")
         if len(values) > 1 and "*" in values:
             problems.invalid(f"{path}.{field}", values, f"if '*' is present, must not specify other {words}")
-    if not rule.get("resources"):
-        problems.required(f"{path}.resources")
+        for index, version in enumerate(values if field == "apiVersions" else ()):
+            if not version:
+                problems.required(f"{path}.{field}[{index}]")
+    _check_resources(rule.get("resources") or [], f"{path}.resources", problems)
     if rule.get("scope") is not None and rule["scope"] not in _SCOPES:
         problems.unsupported(f"{path}.scope", rule["scope"], _SCOPES)
+
+
+def _check_resources(resources: list[str], path: str, problems: Problems) -> None:
+    """A star may not cover what is also named."""
+    if not resources:
+        problems.required(path)
+    stars: set[str] = set()
+    for index, resource in enumerate(resources):
+        where, (name, slash, part) = f"{path}[{index}]", resource.partition("/")
+        if not resource:
+            problems.required(where)
+        for star in (f"{name}/*", f"*/{part}") if slash else ():
+            if star in stars:
+                problems.invalid(where, resource, f"if '{star}' is present, must not specify {resource}")
+        if slash and "*" in (name, part):
+            stars |= {f"{name}/*"} if part == "*" else set()
+            stars |= {f"*/{part}"} if name == "*" else set()
+    if len(resources) > 1 and "*/*" in resources:
+        problems.invalid(path, resources, "if '*/*' is present, must not specify other resources")
+    plain = [resource for resource in resources if resource and "/" not in resource]
+    if "*" in plain and plain[-1] != "*":
+        detail = "if '*' is present, must not specify other resources without subresources"
+        problems.invalid(path, resources, detail)
 
 
 def _check_mutating_operations(match: JSON, path: str, problems: Problems) -> None:
@@ -189,7 +209,7 @@ def _check_reference(reference: JSON | None, path: str, problems: Problems) -> N
     elif not name and selector is None:
         problems.required(path, "one of name or selector must be specified")
     check_label_selector(selector, f"{path}.selector", problems)
-    _check_choice(
+    check_choice(
         reference.get("parameterNotFoundAction"), _NOT_FOUND_ACTIONS, f"{path}.parameterNotFoundAction", problems
     )
 
@@ -197,12 +217,9 @@ def _check_reference(reference: JSON | None, path: str, problems: Problems) -> N
 # --- expressions ------------------------------------------------------------------------------------------------------
 
 
-def _check_conditions(conditions: list[JSON], expressions: Expressions, problems: Problems) -> None:
-    path = "spec.matchConditions"
-    if len(conditions) > _MAX_CONDITIONS:
-        problems.add(
-            "FieldValueTooMany", path, f"Too many: {len(conditions)}: must have at most {_MAX_CONDITIONS} items"
-        )
+def check_conditions(conditions: list[JSON], expressions: Expressions, path: str, problems: Problems) -> None:
+    """Check the conditions under which a policy or webhook applies."""
+    too_many(conditions, _MAX_CONDITIONS, path, problems)
     names: set[str] = set()
     for index, condition in enumerate(conditions):
         where = f"{path}[{index}]"
@@ -252,7 +269,7 @@ def _check_rule(rule: JSON, expressions: Expressions, path: str, problems: Probl
 def _check_mutation(mutation: JSON, expressions: Expressions, path: str, problems: Problems) -> None:
     kind = mutation.get("patchType") or ""
     if not kind or kind not in _PATCH_TYPES:
-        _check_choice(kind, tuple(_PATCH_TYPES), f"{path}.patchType", problems)
+        check_choice(kind, tuple(_PATCH_TYPES), f"{path}.patchType", problems)
         return
     own = _PATCH_TYPES[kind]
     other = next(field for field in _PATCH_TYPES.values() if field != own)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from ipaddress import ip_address
 from typing import Any
 
 import msgspec
@@ -26,7 +25,7 @@ class Problems:
         self.add("FieldValueRequired", field, f"Required value: {detail}" if detail else "Required value")
 
     def invalid(self, field: str, value: Any, detail: str) -> None:
-        self.add("FieldValueInvalid", field, f"Invalid value: {shown(value)}: {detail}")
+        self.add("FieldValueInvalid", field, f"Invalid value: {shown(value)}{f': {detail}' if detail else ''}")
 
     def unsupported(self, field: str, value: Any, supported: Iterable[str]) -> None:
         known = ", ".join(f'"{word}"' for word in supported)
@@ -40,14 +39,6 @@ class Problems:
 
     def not_found(self, field: str, value: Any) -> None:
         self.add("FieldValueNotFound", field, f"Not found: {shown(value)}")
-
-
-def check_address(text: str, field: str, problems: Problems) -> None:
-    """Check an IP address of either version."""
-    try:
-        ip_address(text)
-    except ValueError:
-        problems.invalid(field, text, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")
 
 
 def shown(value: Any) -> str:

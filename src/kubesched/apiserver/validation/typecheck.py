@@ -10,6 +10,7 @@ import re
 from functools import lru_cache
 from typing import Any
 
+from kubesched.api.quantity import QuantityError, nanos
 from kubesched.apiserver.kinds.schema import ObjectType, ValueType, type_of
 from kubesched.apiserver.part_cache import ENTRIES, key_of
 from kubesched.apiserver.storage.store import decode, encode
@@ -25,7 +26,7 @@ _TYPED = {
     "map": "map",
     "object": "map",
 }
-_QUANTITY = re.compile(r"^\s*[+-]?[0-9.]*([eE][+-]?[0-9]+|[numkMGTPE]|[KMGTPE]i|)\s*$")
+_MALFORMED = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 _TIME = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$")
 _BASE64 = re.compile(r"[\r\n]*(?:(?:[A-Za-z0-9+/][\r\n]*){4})*(?:(?:[A-Za-z0-9+/][\r\n]*){2,3}=?[\r\n]*=[\r\n]*)?")
 _LIMITS = {"int32": 2**31, "int64": 2**63}
@@ -191,18 +192,16 @@ def _check_scalar(value: Any, shape: ValueType, owner: ObjectType, plain: str) -
 
 def _first_illegal(value: str) -> int:
     found = re.search(r"[^A-Za-z0-9+/]", value)
-    return found.start() if found else len(value)
+    return found.start() if found else len(value) // 4 * 4
 
 
 def _check_quantity(value: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise WrongTypeError(
-            "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
-        )
-    if isinstance(value, str) and not _QUANTITY.match(value):
-        raise WrongTypeError(
-            "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
-        )
+        raise WrongTypeError(_MALFORMED)
+    try:
+        nanos(value)
+    except QuantityError:
+        raise WrongTypeError(_MALFORMED) from None
 
 
 def _wrong(value: Any, owner: ObjectType, plain: str, shape: ValueType) -> WrongTypeError:

@@ -6,18 +6,34 @@ implemented. Everything else is stored unchecked.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Any
 
 from kubesched.api.names import label_key_errors, label_value_errors
 from kubesched.apiserver.kinds.registry import ApiResource
+from kubesched.apiserver.validation import autoscaling as validation_autoscaling
+from kubesched.apiserver.validation import certificates as validation_certificates
+from kubesched.apiserver.validation import claims as validation_claims
 from kubesched.apiserver.validation import core as validation_core
 from kubesched.apiserver.validation import definitions as validation_definitions
 from kubesched.apiserver.validation import device_claims as validation_device_claims
 from kubesched.apiserver.validation import device_slices as validation_device_slices
+from kubesched.apiserver.validation import endpoints as validation_endpoints
+from kubesched.apiserver.validation import events as validation_events
+from kubesched.apiserver.validation import flow_control as validation_flow_control
+from kubesched.apiserver.validation import jobs as validation_jobs
+from kubesched.apiserver.validation import limits as validation_limits
+from kubesched.apiserver.validation import networking as validation_networking
 from kubesched.apiserver.validation import pod as validation_pod
 from kubesched.apiserver.validation import pod_groups as validation_pod_groups
+from kubesched.apiserver.validation import pod_updates as validation_pod_updates
 from kubesched.apiserver.validation import policies as validation_policies
+from kubesched.apiserver.validation import rbac as validation_rbac
+from kubesched.apiserver.validation import runtime_classes as validation_runtime_classes
+from kubesched.apiserver.validation import services as validation_services
+from kubesched.apiserver.validation import storage_kinds as validation_storage_kinds
+from kubesched.apiserver.validation import webhooks as validation_webhooks
 from kubesched.apiserver.validation import workloads as validation_workloads
+from kubesched.apiserver.validation.checks import Check, Comparison, NameErrors
 from kubesched.apiserver.validation.naming import label_errors, path_segment_errors, subdomain_errors
 from kubesched.apiserver.validation.problems import Problems
 from kubesched.apiserver.wire.status import Cause
@@ -25,8 +41,13 @@ from kubesched.base.types import JSON
 
 _LABEL_NAMES = ("/namespaces", "/services", "apps/statefulsets")
 """Kinds whose names become part of host names."""
+_ANY_NAMES = (
+    "apiregistration.k8s.io/apiservices",
+    "certificates.k8s.io/certificatesigningrequests",
+    "policy/poddisruptionbudgets",
+)
+"""Kinds whose names only have to fit into a path."""
 _MAX_CRON_JOB = 52
-_STANDARD_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
 _ANY_FINALIZER = (
     "admissionregistration.k8s.io",
     "apiextensions.k8s.io",
@@ -36,6 +57,8 @@ _ANY_FINALIZER = (
 )
 """Groups in which upstream does not check that finalizers are qualified."""
 _MAX_ANNOTATIONS = 256 << 10
+_WHOLE_OBJECT = ("resize", "ephemeralcontainers", "approval")
+"""Subresources whose writes are checked like those to the object."""
 
 
 def creation_problems(resource: ApiResource, obj: JSON) -> list[Cause]:
@@ -56,19 +79,17 @@ def update_problems(resource: ApiResource, old: JSON, new: JSON, subresource: st
     _check_metadata(new["metadata"], problems)
     _check_finalizer_names(resource, new["metadata"], problems)
     _check_finalizers(old["metadata"], new["metadata"], problems)
-    if subresource == "status" and (check_status := _STATUS.get(resource.storage)) is not None:
-        check_status(old, new, problems)
-    if subresource not in ("", "resize", "ephemeralcontainers"):
-        return problems.found
-    check = _CREATE.get(resource.storage)
-    if check is not None:
+    if subresource in ("", *_WHOLE_OBJECT) and (check := _CREATE.get(resource.storage)) is not None:
         check(new, problems)
-    compare = _UPDATE.get(resource.storage)
-    if compare is not None and not subresource:
+    if (compare := _comparison(resource.storage, subresource)) is not None:
         compare(old, new, problems)
-    if subresource == "resize":
-        validation_pod.compare_resized(old, new, problems)
     return problems.found
+
+
+def _comparison(storage: str, subresource: str) -> Comparison | None:
+    if subresource == "status":
+        return _STATUS.get(storage)
+    return _PARTS.get(subresource) if subresource else _UPDATE.get(storage)
 
 
 def _check_name(resource: ApiResource, meta: JSON, problems: Problems) -> None:
@@ -76,11 +97,7 @@ def _check_name(resource: ApiResource, meta: JSON, problems: Problems) -> None:
     if not name:
         problems.required("metadata.name", "name or generateName is required")
         return
-    if resource.group == "rbac.authorization.k8s.io":
-        for error in path_segment_errors(name):
-            problems.invalid("metadata.name", name, error)
-        return
-    errors = label_errors if resource.storage in _LABEL_NAMES else subdomain_errors
+    errors = _name_errors(resource)
     prefix = meta.get("generateName") or ""
     for error in errors(prefix.rstrip("-.") + "a") if prefix else ():
         problems.invalid("metadata.generateName", prefix, error)
@@ -88,6 +105,16 @@ def _check_name(resource: ApiResource, meta: JSON, problems: Problems) -> None:
         problems.invalid("metadata.name", name, error)
     if resource.storage == "batch/cronjobs" and len(name) > _MAX_CRON_JOB:
         problems.invalid("metadata.name", name, f"must be no more than {_MAX_CRON_JOB} characters")
+
+
+def _name_errors(resource: ApiResource) -> NameErrors:
+    if resource.group == "rbac.authorization.k8s.io" or resource.storage in _ANY_NAMES:
+        return path_segment_errors
+    if resource.storage == "/events" and not resource.group:
+        return path_segment_errors
+    if resource.storage == "networking.k8s.io/ipaddresses":
+        return validation_networking.address_name_errors
+    return label_errors if resource.storage in _LABEL_NAMES else subdomain_errors
 
 
 def annotations_fit(annotations: JSON) -> bool:
@@ -118,9 +145,8 @@ def _check_finalizer_names(resource: ApiResource, meta: JSON, problems: Problems
     if resource.custom or resource.group in _ANY_FINALIZER or resource.storage == "/events":
         return
     for index, finalizer in enumerate(meta.get("finalizers") or []):
-        if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
-            detail = "name is neither a standard finalizer name nor is it fully qualified"
-            problems.invalid(f"metadata.finalizers[{index}]", finalizer, detail)
+        if "/" not in finalizer and finalizer not in validation_core.STANDARD_FINALIZERS:
+            problems.invalid(f"metadata.finalizers[{index}]", finalizer, validation_core.NOT_QUALIFIED)
 
 
 def _check_owners(meta: JSON, problems: Problems) -> None:
@@ -156,31 +182,41 @@ def _check_finalizers(old: JSON, new: JSON, problems: Problems) -> None:
         )
 
 
-_NEW: dict[str, Callable[[JSON, Problems], None]] = {
-    "/pods": validation_pod.check_new_pod,
-    **validation_device_claims.NEW,
-}
+_ROOMS: tuple[Any, ...] = (
+    validation_autoscaling,
+    validation_certificates,
+    validation_claims,
+    validation_core,
+    validation_definitions,
+    validation_device_claims,
+    validation_device_slices,
+    validation_endpoints,
+    validation_events,
+    validation_flow_control,
+    validation_jobs,
+    validation_limits,
+    validation_networking,
+    validation_pod,
+    validation_pod_groups,
+    validation_pod_updates,
+    validation_policies,
+    validation_rbac,
+    validation_runtime_classes,
+    validation_services,
+    validation_storage_kinds,
+    validation_webhooks,
+    validation_workloads,
+)
+
+
+def _gathered(table: str) -> dict[str, Any]:
+    return {kind: check for room in _ROOMS for kind, check in getattr(room, table, {}).items()}
+
+
+_NEW: dict[str, Check] = _gathered("NEW")
 """Checks with further rules for new objects."""
-
-_CREATE: dict[str, Callable[[JSON, Problems], None]] = {
-    "/pods": validation_pod.check_pod,
-    **validation_core.CHECKS,
-    **validation_definitions.CHECKS,
-    **validation_device_claims.CHECKS,
-    **validation_device_slices.CHECKS,
-    **validation_policies.CHECKS,
-    **validation_workloads.CHECKS,
-    **validation_pod_groups.CHECKS,
-}
-
-_UPDATE: dict[str, Callable[[JSON, JSON, Problems], None]] = {
-    "/pods": validation_pod.compare_pods,
-    **validation_core.COMPARISONS,
-    **validation_definitions.COMPARISONS,
-    **validation_device_claims.COMPARISONS,
-    **validation_device_slices.COMPARISONS,
-    **validation_workloads.COMPARISONS,
-    **validation_pod_groups.COMPARISONS,
-}
-
-_STATUS = {**validation_device_claims.STATUS, **validation_pod.STATUS, **validation_pod_groups.STATUS}
+_CREATE: dict[str, Check] = _gathered("CHECKS")
+_UPDATE: dict[str, Comparison] = _gathered("COMPARISONS")
+_STATUS: dict[str, Comparison] = _gathered("STATUS")
+_PARTS: dict[str, Comparison] = _gathered("PARTS")
+"""What else a write to a subresource must not change."""

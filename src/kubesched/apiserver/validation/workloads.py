@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
 from kubesched.api import objects as api
 from kubesched.api.selectors import SelectorError, label_selector
-from kubesched.apiserver.job_indexes import index_ranges
+from kubesched.apiserver.validation.checks import Check, Comparison, fixed
+from kubesched.apiserver.validation.claims import check_claim_spec
 from kubesched.apiserver.validation.containers import non_negative, one_of
-from kubesched.apiserver.validation.core import check_claim_spec
 from kubesched.apiserver.validation.naming import PERCENT_RULE, is_percent, label_errors
-from kubesched.apiserver.validation.pod import check_label_selector, check_labels, check_pod_spec
+from kubesched.apiserver.validation.pod import check_template
 from kubesched.apiserver.validation.problems import IMMUTABLE, Problems
+from kubesched.apiserver.validation.selectors import check_label_selector, check_labels
 from kubesched.base.types import JSON
 
 _TEMPLATE = "spec.template"
@@ -37,11 +37,13 @@ def _check_template(spec: JSON, problems: Problems, kind: str) -> None:
     claims = [{"name": (each.get("metadata") or {}).get("name")} for each in spec.get("volumeClaimTemplates") or []]
     if claims:
         # The claims of a StatefulSet become volumes of its pods, so containers may mount them.
-        names = {each["name"] for each in claims}
+        names = [each["name"] for each in claims]
         own = [each for each in pod.get("volumes") or [] if each.get("name") not in names]
-        pod = {**pod, "volumes": [*own, *({**each, "emptyDir": {}} for each in claims)]}
-    check_labels((template.get("metadata") or {}).get("labels"), f"{_TEMPLATE}.labels", problems)
-    check_pod_spec(pod, f"{_TEMPLATE}.spec", problems)
+        added = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in dict.fromkeys(names)]
+        pod = {**pod, "volumes": [*own, *added]}
+    check_template({**template, "spec": pod}, _TEMPLATE, problems)
+    if kind == "StatefulSet":  # upstream checks these twice
+        check_labels((template.get("metadata") or {}).get("labels"), f"{_TEMPLATE}.labels", problems)
     policy = pod.get("restartPolicy")
     if policy and policy != "Always":
         problems.unsupported(f"{_TEMPLATE}.spec.restartPolicy", policy, ("Always",))
@@ -53,16 +55,17 @@ def _check_template(spec: JSON, problems: Problems, kind: str) -> None:
 
 def _check_selector(spec: JSON, problems: Problems, kind: str) -> None:
     selector = spec.get("selector")
-    if selector is None:
+    if selector is None and kind != "DaemonSet":
         problems.required("spec.selector")
     before = len(problems.found)
     check_label_selector(selector, "spec.selector", problems)
     if selector is not None and not selector.get("matchLabels") and not selector.get("matchExpressions"):
         whom = "deployment" if kind == "ReplicaSet" else kind.lower()
-        problems.invalid("spec.selector", selector, f"empty selector is invalid for {whom}")
+        problems.invalid("spec.selector", {}, f"empty selector is invalid for {whom}")
         return
     if len(problems.found) > before:
-        problems.invalid("spec.selector", selector, "invalid label selector")
+        if kind != "DaemonSet":
+            problems.invalid("spec.selector", selector, "" if kind == "StatefulSet" else "invalid label selector")
         return
     labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
     if selector is None or not selects(selector, labels or {}):
@@ -92,7 +95,7 @@ def _deployment(obj: JSON, problems: Problems) -> None:
     strategy = spec.get("strategy") or {}
     type_ = strategy.get("type")
     if type_ not in ("RollingUpdate", "Recreate"):
-        problems.unsupported("spec.strategy.type", type_, ("Recreate", "RollingUpdate"))
+        problems.unsupported("spec.strategy", _internal(strategy), ("Recreate", "RollingUpdate"))
     if type_ == "Recreate" and strategy.get("rollingUpdate") is not None:
         problems.forbidden("spec.strategy.rollingUpdate", "may not be specified when strategy `type` is 'Recreate'")
     rolling = strategy.get("rollingUpdate") or {}
@@ -104,9 +107,17 @@ def _deployment(obj: JSON, problems: Problems) -> None:
             rolling.get("maxUnavailable"),
             "may not be 0 when `maxSurge` is 0",
         )
+    non_negative(spec, "progressDeadlineSeconds", "spec", problems)
     deadline = spec.get("progressDeadlineSeconds")
     if isinstance(deadline, int) and deadline <= (spec.get("minReadySeconds") or 0):
         problems.invalid("spec.progressDeadlineSeconds", deadline, "must be greater than minReadySeconds")
+
+
+def _internal(strategy: JSON) -> JSON:
+    """A strategy in upstream's internal form, which messages show."""
+    rolling = strategy.get("rollingUpdate")
+    shown = {field[0].upper() + field[1:]: (rolling or {}).get(field, 0) for field in ("maxUnavailable", "maxSurge")}
+    return {"Type": strategy.get("type"), "RollingUpdate": None if rolling is None else shown}
 
 
 def _stateful_set(obj: JSON, problems: Problems) -> None:
@@ -116,9 +127,11 @@ def _stateful_set(obj: JSON, problems: Problems) -> None:
             "spec.podManagementPolicy", spec.get("podManagementPolicy"), "must be 'OrderedReady' or 'Parallel'"
         )
     strategy = spec.get("updateStrategy") or {}
-    if strategy.get("type") not in ("RollingUpdate", "OnDelete"):
-        problems.invalid("spec.updateStrategy.type", strategy.get("type"), "must be 'RollingUpdate' or 'OnDelete'")
     rolling = strategy.get("rollingUpdate") or {}
+    if strategy.get("type") not in ("RollingUpdate", "OnDelete"):
+        shown = {"Partition": rolling.get("partition") or 0, "MaxUnavailable": None}
+        shown = {"Type": strategy.get("type"), "RollingUpdate": shown if rolling else None}
+        problems.invalid("spec.updateStrategy", shown, "must be 'RollingUpdate' or 'OnDelete'")
     non_negative(rolling, "partition", "spec.updateStrategy.rollingUpdate", problems)
     for error in label_errors(spec["serviceName"]) if spec.get("serviceName") else ():
         problems.invalid("spec.serviceName", spec["serviceName"], error)
@@ -137,13 +150,16 @@ def _stateful_set(obj: JSON, problems: Problems) -> None:
 def _daemon_set(obj: JSON, problems: Problems) -> None:
     _workload(obj, problems)
     strategy = (obj.get("spec") or {}).get("updateStrategy") or {}
-    one_of(strategy, "type", ("RollingUpdate", "OnDelete"), "spec.updateStrategy", problems)
+    if strategy.get("type") not in ("RollingUpdate", "OnDelete"):
+        problems.unsupported("spec.updateStrategy", _internal(strategy), ("RollingUpdate", "OnDelete"))
     rolling = strategy.get("rollingUpdate") or {}
     path = "spec.updateStrategy.rollingUpdate"
     for field in ("maxUnavailable", "maxSurge"):
         check_amount_or_percent(rolling, field, path, problems)
     if rolling and _is_zero(rolling.get("maxUnavailable")) and _is_zero(rolling.get("maxSurge")):
         problems.required(f"{path}.maxUnavailable", "cannot be 0 when maxSurge is 0")
+    elif rolling and not _is_zero(rolling.get("maxUnavailable")) and not _is_zero(rolling.get("maxSurge")):
+        problems.invalid(f"{path}.maxSurge", rolling["maxSurge"], "may not be set when maxUnavailable is non-zero")
 
 
 def _is_zero(value: Any) -> bool:
@@ -152,66 +168,18 @@ def _is_zero(value: Any) -> bool:
 
 def _replication_controller(obj: JSON, problems: Problems) -> None:
     spec = obj.get("spec") or {}
-    non_negative(spec, "replicas", "spec", problems)
+    for field in ("minReadySeconds", "replicas"):
+        non_negative(spec, field, "spec", problems)
     selector = spec.get("selector") or {}
     if not selector:
         problems.required("spec.selector")
-    labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
-    if any(labels.get(key) != value for key, value in selector.items()):
+    if spec.get("template") is None:
+        problems.required("spec.template")
+        return
+    labels = (spec["template"].get("metadata") or {}).get("labels")
+    if any((labels or {}).get(key) != value for key, value in selector.items()):
         problems.invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
     _check_template(spec, problems, "ReplicationController")
-
-
-def _job(obj: JSON, problems: Problems) -> None:
-    spec = obj.get("spec") or {}
-    for field in ("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished"):
-        non_negative(spec, field, "spec", problems)
-    one_of(spec, "completionMode", ("NonIndexed", "Indexed"), "spec", problems)
-    _check_success_policy(spec, problems)
-    if spec.get("completionMode") == "Indexed" and spec.get("completions") is None:
-        problems.required("spec.completions", "when completion mode is Indexed")
-    if spec.get("backoffLimitPerIndex") is not None and spec.get("completionMode") != "Indexed":
-        problems.invalid("spec.backoffLimitPerIndex", spec["backoffLimitPerIndex"], "requires indexed completion mode")
-    one_of(spec, "podReplacementPolicy", ("Failed", "TerminatingOrFailed"), "spec", problems)
-    pod = (spec.get("template") or {}).get("spec") or {}
-    check_pod_spec(pod, f"{_TEMPLATE}.spec", problems)
-    if pod.get("restartPolicy") == "Always":
-        problems.required(f"{_TEMPLATE}.spec.restartPolicy", 'valid values: "OnFailure", "Never"')
-
-
-def _check_success_policy(spec: JSON, problems: Problems) -> None:
-    policy = spec.get("successPolicy")
-    if policy is None:
-        return
-    path = "spec.successPolicy"
-    if spec.get("completionMode") != "Indexed":
-        problems.invalid(path, policy, "requires indexed completion mode")
-    if not policy.get("rules"):
-        problems.required(f"{path}.rules", "at least one rules must be specified when the successPolicy is specified")
-    for index, rule in enumerate(policy.get("rules") or []):
-        here, indexes = f"{path}.rules[{index}]", rule.get("succeededIndexes")
-        if indexes is None and rule.get("succeededCount") is None:
-            problems.required(here, "at least one of succeededCount or succeededIndexes must be specified")
-        try:
-            ranges = index_ranges(indexes) if indexes is not None else []
-        except ValueError as error:
-            problems.invalid(f"{here}.succeededIndexes", indexes, f"error parsing succeededIndexes: {error}")
-            continue
-        if ranges and ranges[-1].stop > (spec.get("completions") or 0):
-            problems.invalid(f"{here}.succeededIndexes", indexes, "error parsing succeededIndexes: too large index")
-
-
-def _cron_job(obj: JSON, problems: Problems) -> None:
-    spec = obj.get("spec") or {}
-    schedule = spec.get("schedule")
-    if not schedule:
-        problems.required("spec.schedule")
-    elif not schedule.startswith("@") and len(schedule.split()) != 5:
-        fields = schedule.split()
-        detail = f"expected exactly 5 fields, found {len(fields)}: [{' '.join(fields)}]"
-        problems.invalid("spec.schedule", schedule, detail)
-    non_negative(spec, "startingDeadlineSeconds", "spec", problems)
-    one_of(spec, "concurrencyPolicy", ("Allow", "Forbid", "Replace"), "spec", problems)
 
 
 def _disruption_budget(obj: JSON, problems: Problems) -> None:
@@ -222,6 +190,24 @@ def _disruption_budget(obj: JSON, problems: Problems) -> None:
         check_amount_or_percent(spec, field, "spec", problems)
     one_of(spec, "unhealthyPodEvictionPolicy", ("AlwaysAllow", "IfHealthyBudget"), "spec", problems)
     check_label_selector(spec.get("selector"), "spec.selector", problems)
+
+
+def _pod_template(obj: JSON, problems: Problems) -> None:
+    check_template(obj.get("template") or {}, "template", problems)
+
+
+def _revision(obj: JSON, problems: Problems) -> None:
+    revision = obj.get("revision") or 0
+    if revision < 0:
+        problems.invalid("revision", revision, "must be greater than or equal to 0")
+
+
+def _new_revision(obj: JSON, problems: Problems) -> None:
+    _revision(obj, problems)
+    if obj.get("data") is None:
+        problems.required("data", "data is mandatory")
+    elif not isinstance(obj["data"], dict):
+        problems.required("data", "data must be a valid JSON object")
 
 
 # --- updates ----------------------------------------------------------------------------------------------------------
@@ -245,32 +231,22 @@ def _compare_stateful_sets(old: JSON, new: JSON, problems: Problems) -> None:
         problems.forbidden("spec", _STATEFUL_CHANGEABLE)
 
 
-def _compare_jobs(old: JSON, new: JSON, problems: Problems) -> None:
-    _same_selector(old, new, problems)
-    before, after = old["spec"], new["spec"]
-    elastic = before.get("completionMode") == "Indexed" and after.get("completions") == after.get("parallelism")
-    if before.get("completions") != after.get("completions") and not elastic:
-        problems.invalid("spec.completions", after.get("completions"), IMMUTABLE)
-    for field in ("completionMode", "template"):
-        if old["spec"].get(field) != new["spec"].get(field) and not old["spec"].get("suspend"):
-            problems.invalid(f"spec.{field}", new["spec"].get(field), IMMUTABLE)
-
-
-CHECKS: dict[str, Callable[[JSON, Problems], None]] = {
+NEW: dict[str, Check] = {"apps/controllerrevisions": _new_revision}
+CHECKS: dict[str, Check] = {
+    "/podtemplates": _pod_template,
+    "apps/controllerrevisions": _revision,
     "apps/deployments": _deployment,
     "apps/replicasets": _workload,
     "apps/statefulsets": _stateful_set,
     "apps/daemonsets": _daemon_set,
     "/replicationcontrollers": _replication_controller,
-    "batch/jobs": _job,
-    "batch/cronjobs": _cron_job,
     "policy/poddisruptionbudgets": _disruption_budget,
 }
 
-COMPARISONS: dict[str, Callable[[JSON, JSON, Problems], None]] = {
+COMPARISONS: dict[str, Comparison] = {
+    "apps/controllerrevisions": fixed("data"),
     "apps/deployments": _same_selector,
     "apps/replicasets": _same_selector,
     "apps/daemonsets": _same_selector,
     "apps/statefulsets": _compare_stateful_sets,
-    "batch/jobs": _compare_jobs,
 }
