@@ -376,11 +376,12 @@ async def test_pods_become_ready_and_restart_in_real_time() -> None:
         await cluster.stop()
 
 
+@pytest.mark.parametrize("tag", ["non-existent", "404"])
 @virtual_time
-async def test_a_tag_can_say_that_an_image_does_not_exist(clock: VirtualClock) -> None:
+async def test_a_tag_can_say_that_an_image_does_not_exist(clock: VirtualClock, tag: str) -> None:
     """Its pull fails as with the annotation; other containers of the pod have their images."""
     async with world(clock, nodes=1) as w:
-        w.create(PODS, "p", {"containers": [{"name": "main", "image": "nginx:non-existent"}]})
+        w.create(PODS, "p", {"containers": [{"name": "main", "image": f"nginx:{tag}"}]})
         await w.until(lambda: "BackOff" in w.reasons("p"), 60)
         assert _main(w)["state"]["waiting"]["reason"] == "ErrImagePull"
         assert "ErrImagePull" in " ".join(_messages(w, "Failed"))

@@ -31,4 +31,4 @@ def image_size(image: str) -> int:
 
 def does_not_exist(image: str) -> bool:
     """Whether the tag of an image says that it does not exist, so that pulling it fails."""
-    return image.rpartition(":")[2] in ("non-existent", "nonexistent", "does-not-exist")
+    return image.rpartition(":")[2] in ("non-existent", "nonexistent", "does-not-exist", "404")
