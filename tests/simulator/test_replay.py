@@ -224,3 +224,38 @@ def test_a_decision_that_differs_in_every_moment_is_a_difference(tmp_path: Path)
     recording.bound(2.1, "b", "n1")
     recording.node(2.5, "n1", images=IMAGE)
     assert recording.moved(tmp_path) == [("default/b", "n1", "n2")]
+
+
+def test_pods_have_started_when_they_started(tmp_path: Path) -> None:
+    """Preemption takes the victim that started last, by the second, and the replay's kubelets are slower or faster."""
+    recording = Recording()
+    spec: dict[str, Any] = {"containers": [{"name": "m", "image": "x", "resources": {"requests": {"cpu": "6"}}}]}
+    spec["schedulerName"] = "default-scheduler"
+
+    def change(seconds: float, event: str, name: str, node: str = "", priority: int = 0, **status: Any) -> None:
+        body = {**spec, "priority": priority, **({"nodeName": node} if node else {})}
+        meta = {"name": name, "namespace": "default"}
+        recording.add(seconds, event, "Pod", meta, spec=body, status={"phase": "Pending", **status})
+
+    for name, node, bound, started in (("a", "n1", 1.4, 4), ("b", "n2", 2.4, 3)):
+        change(bound - 0.1, "Add", name)
+        change(bound, "Update", name, node)
+        change(started + 0.5, "Update", name, node, phase="Running", startTime=f"2026-01-01T00:00:0{started}Z")
+    unschedulable = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    change(6, "Add", "urgent", priority=9)
+    change(6.1, "Update", "urgent", priority=9, conditions=[unschedulable], nominatedNodeName="n1")
+    target = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+    change(6.2, "Update", "a", "n1", phase="Running", startTime="2026-01-01T00:00:04Z", conditions=[target])
+    recording.lines.append(
+        {
+            "time": moment(6.4),
+            "event": "Delete",
+            "resource": {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {"name": "a", "namespace": "default", "uid": "a"},
+            },
+        }
+    )
+    change(8, "Update", "urgent", "n1", priority=9)
+    assert recording.moved(tmp_path) == []

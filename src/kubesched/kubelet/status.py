@@ -24,7 +24,8 @@ def accepted(host_ip: str, now: str) -> Edit:
 
     def edit(pod: JSON) -> None:
         status = pod["status"]
-        status |= {"phase": "Pending", "hostIP": host_ip, "hostIPs": [{"ip": host_ip}], "startTime": now}
+        status |= {"phase": "Pending", "hostIP": host_ip, "hostIPs": [{"ip": host_ip}]}
+        status.setdefault("startTime", now)
         _conditions(status, now, PodReadyToStartContainers="False")
 
     return edit
@@ -46,7 +47,8 @@ def launched(host_ip: str, pod_ip: str, now: str) -> Edit:
 
     def edit(pod: JSON) -> None:
         status = pod["status"]
-        status |= {"phase": "Pending", "hostIP": host_ip, "hostIPs": [{"ip": host_ip}], "startTime": now}
+        status |= {"phase": "Pending", "hostIP": host_ip, "hostIPs": [{"ip": host_ip}]}
+        status.setdefault("startTime", now)
         _conditions(status, now, PodReadyToStartContainers="True")
         status["podIP"], status["podIPs"] = pod_ip, [{"ip": pod_ip}]
 

@@ -264,6 +264,9 @@ class Replayer:
             self._access.put(PODS, key, _leaving(stored, body))
         elif _changeable(self._last.get(key, body)) != _changeable(body):
             self._access.put(PODS, key, _updated(stored, body))
+        elif self._anteroom is not None and _node(stored) == known.node and _start(body) not in (None, _start(stored)):
+            # Preemption prefers victims that started late, by the second.
+            self._access.put(PODS, key, {**stored, "status": {**stored["status"], "startTime": _start(body)}})
         self._last[key] = body
 
     def _end(self, key: str, stored: JSON, body: JSON, known: RecordedPod) -> None:
@@ -310,6 +313,14 @@ def _changeable(body: JSON) -> object:
     """What may change about a pod that waits, apart from what the scheduler decides."""
     spec = body.get("spec") or {}
     return (body.get("metadata") or {}).get("labels"), spec.get("schedulingGates"), spec.get("tolerations")
+
+
+def _node(body: JSON) -> str:
+    return str((body.get("spec") or {}).get("nodeName") or "")
+
+
+def _start(body: JSON) -> str | None:
+    return (body.get("status") or {}).get("startTime")
 
 
 def _is_leaving(body: JSON) -> bool:
