@@ -30,7 +30,8 @@ async def test_kinds_without_effect_say_so_once(client: LocalClient) -> None:
     applied = await client.send("PATCH", f"{POLICIES}/m?fieldManager=x", policy("m"), content_type=APPLY)
     assert (applied.status, applied.warnings) == (201, [])
     # Another kind has a warning of its own.
-    other = {"apiVersion": "networking.k8s.io/v1", "kind": "IngressClass", "metadata": {"name": "i"}, "spec": {}}
+    other = {"apiVersion": "networking.k8s.io/v1", "kind": "IngressClass", "metadata": {"name": "i"}}
+    other["spec"] = {"controller": "example.com/ingress"}
     response = await client.send("POST", "/apis/networking.k8s.io/v1/ingressclasses", other)
     assert response.warnings == ["IngressClass is stored but has no effect in this cluster"]
 
