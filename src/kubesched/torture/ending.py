@@ -22,7 +22,6 @@ from kubesched.torture.invariants import Witness, sleepers
 from kubesched.torture.leftovers import reachable_pods
 from kubesched.torture.moods import KNOCK, LIAR, opens
 from kubesched.torture.network import NetworkClient
-from kubesched.torture.rebuilding import differences
 
 if TYPE_CHECKING:
     from kubesched.torture.replica import Replica
@@ -85,7 +84,9 @@ def _check_informers(world: World, scheduler: Scheduler) -> None:
 def check_rebuild(world: World, replica: Replica, *, caches: bool) -> None:
     """What a process has built up event by event equals the same built from scratch."""
     scheduler = _settled(replica)
-    for text in () if scheduler is None else differences(scheduler, caches=caches, except_of=LIAR):
+    if scheduler is None:
+        return
+    for text in world.rebuilding.differences(scheduler, caches=caches, except_of=LIAR):
         world.report("rebuild", f"{replica.name}: {text}")
 
 

@@ -237,7 +237,7 @@ class ProcessCheck:
         scheduler = self._replica.scheduler
         if scheduler is None or not scheduler.synced.is_set() or len(scheduler.shared.inbox):
             return
-        state = _state(scheduler)
+        state = state_of(scheduler)
         if state == self._seen:
             return
         self._seen = state
@@ -317,19 +317,18 @@ class ProcessCheck:
     def _check_table(self, scheduler: Scheduler) -> None:
         cluster = scheduler.cluster
         table = cluster.nodes
+        rows = [info.row for info in cluster.pods.values()]
+        usages = [table.usage(info.pod_class) for info in cluster.pods.values()]
         wanted = np.zeros_like(table.used)
-        rows: dict[int, int] = {}
-        sums = wanted.T  # one row per node
-        for info in cluster.pods.values():
-            sums[info.row] += table.usage(info.pod_class)
-            rows[info.row] = rows.get(info.row, 0) + 1
+        if rows:
+            np.add.at(wanted.T, rows, usages)
         if not np.array_equal(wanted, table.used):
             for row in np.flatnonzero((wanted != table.used).any(axis=0)).tolist():
                 counted, sums = table.used[:, row].tolist(), wanted[:, row].tolist()
                 self._wrong("counters", f"{table.names[row]} counts {counted}; its pods sum up to {sums}")
         for name, row in table.row_of.items():
-            if len(table.pods[row]) != rows.get(row, 0):
-                self._wrong("counters", f"{name} lists {len(table.pods[row])} pods and has {rows.get(row, 0)}")
+            if len(table.pods[row]) != rows.count(row):
+                self._wrong("counters", f"{name} lists {len(table.pods[row])} pods and has {rows.count(row)}")
         nodes = {node.name for node in scheduler.known(api.Node)}
         valid = {name for name, row in table.row_of.items() if table.valid[row]}
         if nodes != valid:
@@ -359,10 +358,10 @@ def sleepers(scheduler: Scheduler, witness: Witness) -> Iterator[str]:
                 break
 
 
-def _state(scheduler: Scheduler) -> Hashable:
-    """Something that is different whenever pods, nodes, the queue or the cluster have changed."""
+def state_of(scheduler: Scheduler, kinds: Container[type[api.Object]] = FOLLOWED) -> Hashable:
+    """Something that is different whenever objects of these kinds, the queue or the cluster have changed."""
     table, queue = scheduler.cluster.nodes, scheduler.queue
-    informers = [each.resource_version for each in scheduler._sources.informers if each.kind in FOLLOWED]
+    informers = [each.resource_version for each in scheduler._sources.informers if each.kind in kinds]
     counts, cycles = queue.counts().values(), queue.scheduling_cycle
     cluster = scheduler.cluster
     return *informers, *counts, cycles, cluster.version(api.Pod), table.node_version, len(cluster.assumed)

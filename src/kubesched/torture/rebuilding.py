@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from kubesched.api import objects as api
-from kubesched.cluster.pods import PodInfo
+from kubesched.api.resources import NodeResources, Requests, allocatable
+from kubesched.base.features import Features
+from kubesched.cluster.pods import PodClasses, PodInfo
 from kubesched.cluster.state import ClusterState
 from kubesched.cluster.table import NodeTable
 from kubesched.engine.cache import CachedAnswers
@@ -16,41 +19,129 @@ from kubesched.engine.engine import Engine
 from kubesched.framework.runtime import NOT_RECORDED
 from kubesched.scheduler.handlers import KINDS
 from kubesched.scheduler.scheduler import Scheduler
+from kubesched.torture.invariants import state_of
+
+Rows = dict[str, dict[str, Any]]
+"""Everything about each row of a node table in plain values, without zeros."""
 
 
-def differences(scheduler: Scheduler, *, caches: bool, except_of: str = "") -> Iterator[str]:
-    """Where the cluster state of a process differs from one that is made from its informers' objects.
+class _Share(NamedTuple):
+    """What a pod adds to the row of its node."""
 
-    With `caches`, the cached answers of plugins are compared too, except those of one plugin.
+    amounts: Mapping[str, int]
+    tags: tuple[Hashable, ...]
+
+
+class Rebuilding:
+    """Compares the schedulers of one world with what follows from their objects.
+
+    What a pod adds to its node is found out once for each of its versions. A scheduler in which nothing has happened
+    since a comparison that found nothing is not compared again.
     """
-    cluster = scheduler.cluster
-    yield from _tables(cluster, rebuilt(scheduler))
-    yield from _counters(cluster)
-    yield from _classes(cluster)
-    yield from _objects(scheduler)
-    yield from _groups(scheduler)
-    yield from _index(scheduler)
-    if caches:
-        for profile in scheduler.profiles.values():
-            yield from _answers(scheduler, profile.engine, except_of)
+
+    def __init__(self, features: Features) -> None:
+        self._classes = PodClasses(features)
+        self._shares: dict[tuple[str, str], _Share] = {}
+        self._compared: dict[Scheduler, Hashable] = {}
+
+    def differences(self, scheduler: Scheduler, *, caches: bool, except_of: str = "") -> Iterator[str]:
+        """Where the cluster state of a process differs from one that is made from its informers' objects.
+
+        With `caches`, the cached answers of plugins are compared too, except those of one plugin.
+        """
+        state = (caches, state_of(scheduler, KINDS))
+        if self._compared.get(scheduler) == state:
+            return
+        found = False
+        for text in self._compare(scheduler, caches, except_of):
+            found = True
+            yield text
+        if not found:
+            self._compared[scheduler] = state
+
+    def _compare(self, scheduler: Scheduler, caches: bool, except_of: str) -> Iterator[str]:
+        cluster = scheduler.cluster
+        yield from _tables(_contents(cluster.nodes), self._wanted(scheduler))
+        yield from _counters(cluster)
+        yield from _classes(cluster)
+        yield from _objects(scheduler)
+        yield from _groups(scheduler)
+        yield from _index(scheduler)
+        if caches:
+            for profile in scheduler.profiles.values():
+                yield from _answers(scheduler, profile.engine, except_of)
+
+    def _wanted(self, scheduler: Scheduler) -> Rows:
+        """The rows made from what the informers hold, and from the pods that the process has assumed."""
+        cluster = scheduler.cluster
+        rows: dict[str, Counter[str]] = {}
+        tags: dict[str, Counter[Hashable]] = {}
+        pods: dict[str, list[str]] = {}
+
+        def place(uid: str, share: _Share, node: str) -> None:
+            rows.setdefault(node, Counter()).update(share.amounts)
+            tags.setdefault(node, Counter()).update(share.tags)
+            pods.setdefault(node, []).append(uid)
+
+        for pod in scheduler.known(api.Pod):
+            if pod.node_name and not pod.is_terminal:
+                place(pod.uid, self._share(pod), pod.node_name)
+        for uid in cluster.assumed:
+            info = cluster.pods[uid]
+            # Reserve may have changed what it takes, in the same version.
+            place(uid, self._share_of(info.pod), cluster.nodes.names[info.row])
+        wanted: Rows = {
+            name: {
+                **amounts,
+                "pods": tuple(sorted(pods[name])),
+                "tags": tuple(sorted(repr(each) for each in tags[name].items())),
+            }
+            for name, amounts in rows.items()
+        }
+        for node in scheduler.known(api.Node):
+            wanted.setdefault(node.name, {}).update(_node_cells(node))
+        return {name: _without_zeros(cells) for name, cells in wanted.items()}
+
+    def _share(self, pod: api.Pod) -> _Share:
+        key = (pod.uid, pod.metadata.resource_version)
+        found = self._shares.get(key)
+        if found is None:
+            found = self._shares[key] = self._share_of(pod)
+        return found
+
+    def _share_of(self, pod: api.Pod) -> _Share:
+        pod_class = self._classes.info(pod).pod_class
+        amounts = {f"used {name}": amount for name, amount in _amounts(pod_class.node_requests, 1).items()}
+        return _Share(amounts, pod_class.tags)
 
 
-def rebuilt(scheduler: Scheduler) -> ClusterState:
-    """The cluster state made from what the informers hold, and from the pods that the process has assumed."""
-    cluster = scheduler.cluster
-    state = ClusterState(cluster.features)
-    for kind in KINDS:
-        for obj in scheduler.known(kind):
-            if not isinstance(obj, api.Pod) or (obj.node_name and not obj.is_terminal):
-                state.set(obj)
-    for uid in cluster.assumed:
-        info = cluster.pods[uid]
-        state.assume(state.classes.info(info.pod), cluster.nodes.names[info.row])
-    return state
+def _amounts(resources: Requests | NodeResources, pods: int) -> dict[str, int]:
+    return {
+        "cpu": resources.milli_cpu,
+        "memory": resources.memory,
+        "ephemeral-storage": resources.ephemeral_storage,
+        "pods": pods,
+        **resources.scalar,
+    }
 
 
-def _tables(one: ClusterState, other: ClusterState) -> Iterator[str]:
-    found, wanted = _contents(one.nodes), _contents(other.nodes)
+def _node_cells(node: api.Node) -> dict[str, Any]:
+    resources = allocatable(node)
+    return {
+        "valid": True,
+        "unschedulable": node.spec.unschedulable,
+        **{f"allocatable {name}": amount for name, amount in _amounts(resources, resources.pods).items()},
+        "taints": node.spec.taints,
+        "version": node.metadata.resource_version,
+    }
+
+
+def _without_zeros(cells: Mapping[str, Any]) -> dict[str, Any]:
+    """Columns are made on demand, so that a zero may have none."""
+    return {key: value for key, value in cells.items() if value}
+
+
+def _tables(found: Rows, wanted: Rows) -> Iterator[str]:
     for name in sorted(found.keys() | wanted.keys()):
         mine, theirs = found.get(name, {}), wanted.get(name, {})
         for key in sorted(mine.keys() | theirs.keys()):
@@ -58,23 +149,23 @@ def _tables(one: ClusterState, other: ClusterState) -> Iterator[str]:
                 yield f"node {name}: {key} is {mine.get(key)} and not {theirs.get(key)}"
 
 
-def _contents(table: NodeTable) -> dict[str, dict[str, Any]]:
-    """Everything about each row in plain values. Zeros are left out: columns are made on demand."""
-    found: dict[str, dict[str, Any]] = {}
+def _contents(table: NodeTable) -> Rows:
+    found: Rows = {}
     for name, row in table.row_of.items():
-        cells = {"valid": bool(table.valid[row]), "unschedulable": bool(table.unschedulable[row])}
-        amounts: dict[str, Any] = {}
-        for resource, column in table.resource_columns.items():
-            amounts[f"allocatable {resource}"] = int(table.allocatable[column, row])
-            amounts[f"used {resource}"] = int(table.used[column, row])
         node = table.nodes[row]
-        texts = {
+        cells: dict[str, Any] = {
+            "valid": bool(table.valid[row]),
+            "unschedulable": bool(table.unschedulable[row]),
             "taints": table.taint_sets[table.taint_set[row]],
             "pods": tuple(sorted(table.pods[row])),
             "version": node.metadata.resource_version if node is not None else "",
             "tags": tuple(sorted(repr((tag, rows[row])) for tag, rows in table.tagged.items() if row in rows)),
         }
-        found[name] = {key: value for key, value in {**cells, **amounts, **texts}.items() if value}
+        offered, used = table.allocatable[:, row].tolist(), table.used[:, row].tolist()
+        for resource, column in table.resource_columns.items():
+            cells[f"allocatable {resource}"] = offered[column]
+            cells[f"used {resource}"] = used[column]
+        found[name] = _without_zeros(cells)
         labels = {} if node is None else node.labels
         for key, label in table.label_columns.items():
             value = int(label.ids[row])

@@ -35,6 +35,7 @@ from kubesched.torture.moods import KNOCK, LIAR, MOODY, Mood, MoodyExtender, lyi
 from kubesched.torture.network import Met, Server
 from kubesched.torture.plan import Plan
 from kubesched.torture.processes import PROCESS, ProcessClock, ProcessLoop, ProcessState, SimulatedProcess
+from kubesched.torture.rebuilding import Rebuilding
 from kubesched.torture.replica import ELECTION, Replica, Surroundings
 from kubesched.torture.room import ProcessRoom
 from kubesched.torture.workload import CSI_NODES, DRIVER, HELD
@@ -108,6 +109,7 @@ class World:
         self.pods = StoreWatcher(self.report)
         self._room = ProcessRoom(self.report)
         self._devices = DeviceWatcher(self.report)
+        self.rebuilding = Rebuilding(features_of(plan))
         self._follow()
         self._plugins = (moody_plugin(self.mood), lying_plugin(self.mood))
         registry = self._registry()
