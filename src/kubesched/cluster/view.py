@@ -117,12 +117,14 @@ class NodeInfo:
 class Nodes:
     """A window on the node table."""
 
-    __slots__ = ("_amounts", "_mask", "_rows", "table")
+    __slots__ = ("_amounts", "_mask", "_rows", "cells", "table")
 
     def __init__(self, table: NodeTable, rows: Rows | None = None, *, mask: Mask | None = None) -> None:
         self.table = table
         self._mask = mask
         self._amounts: tuple[list[int], list[int]] | None = None
+        self.cells: tuple[Ints, Ints] | None = None
+        """(allocatable, used) of a window that was made for several plugins, by column; do not change them."""
         self._rows: Rows | None = slice(0, table.size) if rows is None and mask is None else rows
 
     @classmethod
@@ -130,6 +132,13 @@ class Nodes:
         """A window of one row, for several plugins that read its amounts before anything changes there."""
         window = cls(table, slice(row, row + 1))
         window._amounts = window.amounts()
+        return window
+
+    @classmethod
+    def at(cls, table: NodeTable, rows: Ints) -> Nodes:
+        """A window of some rows, for several plugins that read their amounts before anything changes there."""
+        window = cls(table, rows)
+        window.cells = table.allocatable.take(rows, axis=1), table.used.take(rows, axis=1)
         return window
 
     def amounts(self) -> tuple[list[int], list[int]] | None:

@@ -57,6 +57,8 @@ class ResourceClaimController(Controller):
     # --- what needs work ----------------------------------------------------------------------------------------------
 
     def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
+        if (old is None or not old.uses_devices) and (new is None or not new.uses_devices):
+            return
         if new is None or _is_done(new) or (old is not None and old.metadata.uid != new.metadata.uid):
             for pod in filter(None, (old, new)):
                 self._enqueue_all("claim", _claims_of(pod))

@@ -21,7 +21,7 @@ from kubesched.engine.columns import CachedFilter, CachedScore
 from kubesched.engine.nominated import BesideNominated
 from kubesched.engine.ranking import BlockMaxima, HighestRows
 from kubesched.engine.shared_answers import Shapes, SharedAnswers, derived_by, shape
-from kubesched.framework.plugin import MAX_NODE_SCORE, MIN_NODE_SCORE, Reads, is_built_in
+from kubesched.framework.plugin import MAX_NODE_SCORE, MIN_NODE_SCORE, Reads
 from kubesched.framework.record import CycleRecord
 from kubesched.framework.runtime import NOT_RECORDED, Framework
 from kubesched.framework.state import CycleState
@@ -309,7 +309,7 @@ class CachedAnswers:
         for cached in self._moving_scores:
             if cached.plugin.normalize is None:
                 self.base += cached.raw if cached.plugin.weight == 1 else cached.raw * cached.plugin.weight
-                if not is_built_in(type(cached.plugin.plugin)) and not _in_range(cached.raw):
+                if not cached.is_built_in and not _in_range(cached.raw):
                     self._suspect(cached)
         self.ranked = self.base.copy() if self.mask.all() else np.where(self.mask, self.base, -1)
         self._maxima, self._was_ranked = None, False
@@ -321,7 +321,9 @@ class CachedAnswers:
         self._was_ranked = True
         if self._maxima is not None:
             return self._maxima.best()
-        return np.flatnonzero(self.ranked == self.ranked.max())
+        # Without NumPy's wrappers in Python, which take longer than the search.
+        is_best: Mask = self.ranked == np.maximum.reduce(self.ranked)
+        return is_best.nonzero()[0]
 
     def _sum_lasting_scores(self) -> None:
         """Add up the scores that depend on nodes only, and share them."""
@@ -365,28 +367,30 @@ class CachedAnswers:
             self._maxima.update((row,))
 
     def _update_rows(self, pod: api.Pod, rows: Ints) -> None:
-        nodes = Nodes(self._table, rows)
-        for cached in self._moving_filters:
-            verdicts = cached.plugin.filter_all(self.state, pod, nodes)
-            cached.codes[rows] = 0 if verdicts is None else verdicts.codes
-            if verdicts is not None:
-                cached.status_of = verdicts.status_of
-        passes = self._table.valid[rows].copy()
+        nodes = Nodes.at(self._table, rows)
+        passes = self._table.valid.take(rows)
         for cached in self.filters:
+            if cached.plugin.reads is Reads.PODS:
+                verdicts = cached.plugin.filter_all(self.state, pod, nodes)
+                cached.codes[rows] = 0 if verdicts is None else verdicts.codes
+                if verdicts is None:
+                    continue
+                cached.status_of = verdicts.status_of
             passes &= cached.codes[rows] == 0
         self.mask[rows] = passes
         if not self._scored:
             return
-        total = self._static[rows]
+        total = self._static.take(rows)
         for scored in self._moving_scores:
             raw = scored.plugin.score_all(self.state, pod, nodes)
             scored.raw[rows] = raw  # type: ignore[index]  # what moves is an array
             if scored.plugin.normalize is None:
-                total = total + raw * scored.plugin.weight
-                if not _in_range(raw):
+                total += raw if scored.plugin.weight == 1 else raw * scored.plugin.weight
+                if not scored.is_built_in and not _in_range(raw):
                     self._suspect(scored)
         self.base[rows] = total
-        self.ranked[rows] = np.where(passes, total, -1)
+        total[~passes] = -1
+        self.ranked[rows] = total
         if self._maxima is not None:
             self._maxima.update(rows.tolist())
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from kubesched.cluster.table import Ints
 from kubesched.framework.adapters import FilterPlugin, ScorePlugin
-from kubesched.framework.plugin import Codes, Reads, Verdicts
+from kubesched.framework.plugin import Codes, Reads, Verdicts, is_built_in
 
 MOST_COMPARED = 8
 """How many codes of a plugin are searched for one by one."""
@@ -49,11 +49,13 @@ class CachedFilter:
 class CachedScore:
     """One Score plugin's raw scores for every row, or the one number they all are."""
 
-    __slots__ = ("part", "plugin", "raw")
+    __slots__ = ("is_built_in", "part", "plugin", "raw")
 
     def __init__(self, plugin: ScorePlugin, raw: Ints | int) -> None:
         self.plugin = plugin
         self.raw = raw
+        self.is_built_in = is_built_in(type(plugin.plugin))
+        """Whether its scores are certainly in range."""
         self.part: int | None = None
         """The one number, normalised and weighted; None until it is known, and if there is more than one."""
 

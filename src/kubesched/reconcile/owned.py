@@ -42,6 +42,8 @@ class OwnedPods:
             if (owner := pod.metadata.controller) is not None and owner.kind in self._by_kind:
                 relabelled = old is not None and new is not None and old.metadata.labels != new.metadata.labels
                 self._by_kind[owner.kind](owner, pod, relabelled)
-        if new is not None and (old is None or old.metadata != new.metadata) and new.metadata.controller is None:
+        if new is None or (old is not None and (old.metadata is new.metadata or old.metadata == new.metadata)):
+            return
+        if new.metadata.controller is None:
             for on_orphan in self._on_orphan:
                 on_orphan(new)

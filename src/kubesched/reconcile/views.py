@@ -290,9 +290,13 @@ class Pod(View, frozen=True):
         return f"{self.metadata.namespace}/{name}" if name else ""
 
     @property
+    def uses_devices(self) -> bool:
+        return bool(self.spec.resource_claims) or self.status.extended_resource_claim_status is not None
+
+    @property
     def device_claims(self) -> tuple[str, ...]:
         """The known names of its ResourceClaims, with the one that the scheduler made for extended resources."""
-        if not self.spec.resource_claims and self.status.extended_resource_claim_status is None:
+        if not self.uses_devices:
             return ()
         named = [self.device_claim(each) for each in self.spec.resource_claims]
         extended = self.status.extended_resource_claim_status

@@ -54,7 +54,7 @@ class Timeline:
         """Record every change from now on."""
         self._started = self._now()
         store = server.store
-        self.usage = ClusterUsage(lambda: self.seconds, store)
+        self.usage = ClusterUsage(lambda: self._now() - self._started, store)
         for storage in sorted({resource.storage for resource in server.registry if resource.is_stored}):
             store.shelf(storage).observers.append(self._count)
         store.shelf(NODES).observers.append(self._on_node)

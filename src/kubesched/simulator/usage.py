@@ -104,13 +104,19 @@ class ClusterUsage:
         """How long nodes existed that are gone."""
         self._requests: dict[bytes, tuple[int, int]] = {}
         """Cached CPU and memory requests, by the encoded fields of `_Pod`."""
-        self.samples: list[UsageSample] = []
-        """The cluster over time: every change, or of a long run as many as `MOST_SAMPLES`."""
+        self._past_samples: list[UsageSample] = []
+        self._sample_time: float | None = None
+        """The time of the last sample, whose shares are computed when it is certain that none takes its place."""
         self._sample_gap = 0.0
         self._requested_now = [0.0, 0.0]
         self._allocatable_now = [0.0, 0.0]
         store.shelf(NODES).observers.append(self._on_node)
         store.shelf(PODS).observers.append(self._on_pod)
+
+    @property
+    def samples(self) -> list[UsageSample]:
+        """The cluster over time: every change, or of a long run as many as `MOST_SAMPLES`."""
+        return self._past_samples if self._sample_time is None else [*self._past_samples, self._last_sample()]
 
     def requests_of(self, key: str) -> tuple[int, int]:
         """Thousandths of cores and bytes that a pod on a node requests; zeros if it is on none."""
@@ -185,18 +191,19 @@ class ClusterUsage:
 
     def _sample(self, amounts: list[float], cpu: float, memory: float, now: float) -> None:
         """Change the cluster's amounts and note its shares. If there are many samples, they get farther apart."""
+        time, last, past = round(now, 3), self._sample_time, self._past_samples
+        if last is not None and time != last and not (past and time - past[-1].time < self._sample_gap):
+            past.append(self._last_sample())
+            if len(past) >= MOST_SAMPLES:
+                del past[1::2]
+                self._sample_gap = time / (MOST_SAMPLES / 2)
+        self._sample_time = time
         amounts[0] += cpu
         amounts[1] += memory
+
+    def _last_sample(self) -> UsageSample:
+        assert self._sample_time is not None
         (used_cpu, used_memory), (all_cpu, all_memory) = self._requested_now, self._allocatable_now
         cpu_share = round(used_cpu / all_cpu, 6) if all_cpu else 0.0
         memory_share = round(used_memory / all_memory, 6) if all_memory else 0.0
-        sample, samples = UsageSample(round(now, 3), cpu_share, memory_share), self.samples
-        if samples and (
-            samples[-1].time == sample.time or (len(samples) > 1 and sample.time - samples[-2].time < self._sample_gap)
-        ):
-            samples[-1] = sample
-            return
-        samples.append(sample)
-        if len(samples) > MOST_SAMPLES:
-            del samples[1:-1:2]
-            self._sample_gap = sample.time / (MOST_SAMPLES / 2)
+        return UsageSample(self._sample_time, cpu_share, memory_share)

@@ -56,6 +56,8 @@ class ScoredRequests:
     """The amounts, which NumPy would convert once for each node otherwise."""
     weights: Ints
     best_effort: bool
+    without_and_with: Ints
+    """Nothing and the amounts, to be added to what is in use."""
     names: tuple[str, ...] = ()
     column_list: tuple[int, ...] = ()
     amount_list: tuple[int, ...] = ()
@@ -83,6 +85,8 @@ class ScoredRequests:
         have are counted in `devices`, if a device class stands behind them."""
         table, rows = nodes.table, nodes.rows
         if self.block is not None and devices is None:  # neither indexing by numbers nor copying
+            if nodes.cells is not None:
+                return nodes.cells[0][self.block], nodes.cells[1][self.block]
             return table.allocatable[self.block, rows], table.used[self.block, rows]
         columns = self.columns if isinstance(rows, slice) else self.columns[:, None]
         offered, used = table.allocatable[columns, rows], table.used[columns, rows]
@@ -184,12 +188,14 @@ def scored_requests(
         amounts.append(amount)
         names.append(resource.name)
         weights.append(resource.weight)
+    added = np.array(amounts, dtype=np.int64).reshape(-1, 1)
     return ScoredRequests(
         columns=np.array(columns, dtype=np.int64),
-        amounts=np.array(amounts, dtype=np.int64).reshape(-1, 1),
+        amounts=added,
         doubles=np.array(amounts, dtype=np.float64).reshape(-1, 1),
         weights=np.array(weights, dtype=np.int64).reshape(-1, 1),
         best_effort=best_effort,
+        without_and_with=np.stack((np.zeros_like(added), added)),
         names=tuple(names),
         column_list=tuple(columns),
         amount_list=tuple(amounts),

@@ -67,9 +67,17 @@ class NodeResourcesBalancedAllocation(Plugin):
         if self._devices is None and self._as_doubles.update(wanted, nodes):
             return self._in_doubles(wanted)
         offered, used = wanted.of(nodes, self._devices)
-        before, after = _balance(used, offered), _balance(used + wanted.amounts, offered)
+        if len(offered) == 2 and np.logical_and.reduce(offered, axis=None):
+            before, after = _balance_of_halves(used + wanted.without_and_with, offered)
+        else:
+            before, after = _balance(used, offered), _balance(used + wanted.amounts, offered)
         if not wanted.may_overflow(nodes.table):
-            return _HALF + (_HALF + after.astype(np.int64) - before.astype(np.int64)) // 2
+            change: Ints = after.astype(np.int64)
+            change -= before.astype(np.int64)
+            change += _HALF
+            change //= 2
+            change += _HALF
+            return change
         change = _HALF + _limited(after) - _limited(before)
         return in_range(_HALF + (change + (change < 0)) // 2)
 
@@ -117,10 +125,12 @@ def _balance(used: Ints | Floats, offered: Ints | Floats) -> Floats:
 
 
 def _balance_of_halves(used: Ints | Floats, offered: Ints | Floats) -> Floats:
-    """The same for two resources that every node has: half of their difference is the deviation."""
+    """The same for two resources that every node has: half of their difference is the deviation. `used` may have
+    several such pairs of rows."""
     fractions = used / offered
     np.minimum(fractions, 1.0, out=fractions)
-    balance: Floats = np.subtract(fractions[0], fractions[1], out=fractions[0])
+    first, second = fractions[..., 0, :], fractions[..., 1, :]
+    balance: Floats = np.subtract(first, second, out=first)
     balance *= 0.5
     np.abs(balance, out=balance)
     np.subtract(1, balance, out=balance)

@@ -17,7 +17,7 @@ from kubesched.api.resources import (
     pod_requests,
     scheduling_requests,
 )
-from kubesched.cluster.table import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Ints, NodeTable
+from kubesched.cluster.table import CPU, EPHEMERAL_STORAGE, HUGE_CAPACITY, MEMORY, PODS, Ints, NodeTable
 from kubesched.cluster.view import Nodes
 from kubesched.config.args import NodeResourcesFitArgs
 from kubesched.framework.events import Action, EventHint, Hint, Resource, on, queue_because, skip_because
@@ -51,17 +51,26 @@ class CheckedRequests:
     """Whether devices provide it on nodes that do not have it."""
     column_list: tuple[int, ...]
     amount_list: tuple[int, ...]
+    least: Ints
+    """What must be free, for the columns up to the last one; a large negative amount in those that do not count."""
 
     def fit(self, nodes: Nodes) -> bool:
-        """Whether the only node of a window certainly has room for all of it: the usual case, faster than arrays."""
-        amounts = nodes.amounts()
-        if amounts is None or nodes.table.has_huge_amounts:
+        """Whether all nodes of a small window certainly have room for all of it, which is the usual case."""
+        if nodes.table.has_huge_amounts:
             return False
+        amounts = nodes.amounts()
+        if amounts is None:
+            return nodes.cells is not None and self._fit_all(*nodes.cells)
         offered, used = amounts
         for column, wanted in zip(self.column_list, self.amount_list, strict=True):
             if offered[column] - used[column] < wanted:
                 return False
         return True
+
+    def _fit_all(self, offered: Ints, used: Ints) -> bool:
+        columns = len(self.least)
+        missing = offered[:columns] - used[:columns] < self.least
+        return not np.logical_or.reduce(missing, axis=None)
 
     def status(self, code: int) -> Status:
         """Reasons for the low bits of a code; a high bit means that the node is too small even when empty."""
@@ -194,11 +203,14 @@ class NodeResourcesFit(Plugin):
         entries += [(table.resource(name), amount, f"Insufficient {name}") for name, amount in scalar.items()]
         columns, amounts, reasons = zip(*entries, strict=True)
         by_devices = [self._by_devices(name) for name in scalar]
+        least = np.full((max(columns) + 1, 1), -HUGE_CAPACITY, dtype=np.int64)
+        least[list(columns), 0] = [min(amount, HUGE_CAPACITY) for amount in amounts]
         return CheckedRequests(
             reasons=reasons,
             by_devices=(*[False] * plain, *by_devices),
             column_list=columns,
             amount_list=amounts,
+            least=least,
         )
 
     def _by_devices(self, name: str) -> bool:

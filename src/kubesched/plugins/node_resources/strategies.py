@@ -26,6 +26,8 @@ OneNodeStrategy = Callable[[Sequence[int], Sequence[int], Sequence[int]], int]
 """The same for one node."""
 
 _MAX_CUSTOM_SCORE = 10
+_FEW = 128
+"""Up to so many integers are divided in less time than it takes to find out whether doubles are exact."""
 
 
 def strategy(config: ScoringStrategy) -> Strategy:
@@ -109,13 +111,14 @@ def requested_to_capacity_ratio(shape: Sequence[UtilizationShapePoint]) -> Strat
 
 def _weighted(scaled: Ints, allocatable: Ints, weights: Ints, huge: bool) -> Ints:
     """The weighted mean of scaled / allocatable over the resources each node has, in whole numbers."""
-    if not huge and allocatable.min(initial=1) > 0 and allocatable.max(initial=0) <= EXACT:
+    if not huge and allocatable.size > _FEW and allocatable.min() > 0 and allocatable.max() <= EXACT:
         # Dividing doubles takes a tenth of the time of dividing integers.
         parts = (scaled / allocatable).astype(np.int64)
         total: Ints = (parts if (weights == 1).all() else parts * weights).sum(axis=0)
         return total // max(int(weights.sum()), 1)
-    if allocatable.all():
-        mean: Ints = (_quotient(scaled, allocatable, huge) * weights).sum(axis=0) // max(int(weights.sum()), 1)
+    if np.logical_and.reduce(allocatable, axis=None):
+        parts = _quotient(scaled, allocatable, huge) * weights
+        mean: Ints = np.add.reduce(parts, axis=0) // max(sum(weights.ravel().tolist()), 1)
     else:
         present = allocatable != 0
         counted = weights * present
