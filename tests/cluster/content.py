@@ -15,7 +15,7 @@ from kubesched.api import objects as api
 from kubesched.cluster.counters import DomainCounts, RowCounter
 from kubesched.cluster.pods import PodInfo
 from kubesched.cluster.state import ClusterState
-from kubesched.cluster.table import NONZERO_CPU, NONZERO_MEMORY, NodeTable
+from kubesched.cluster.table import NONZERO_CPU, NONZERO_MEMORY, NOTHING, NodeTable
 
 Content = dict[Any, Any]
 """Nested dictionaries, for comparing and printing."""
@@ -64,6 +64,9 @@ def check_table(table: NodeTable) -> None:
     assert not table.taint_set[blank].any()
     assert not table.allocatable[:, blank].any()
     assert not table.used[:, blank].any()
+    assert not table.used[NOTHING].any()
+    assert not table.allocatable[NOTHING].any()
+    assert table.label_columns.keys() <= {key for node in table.nodes if node is not None for key in node.labels}
     for column in table.label_columns.values():
         assert len(column.ids) == table.capacity
         assert (column.ids[blank] == -1).all()
@@ -83,7 +86,7 @@ def _row(table: NodeTable, row: int, label_keys: tuple[str, ...]) -> Content:
         "unschedulable": bool(table.unschedulable[row]),
         "taints": table.taint_sets[table.taint_set[row]],
         "allocatable": _amounts(table, table.allocatable[:, row].tolist()),
-        "used": _amounts(table, table.used[:, row].tolist()),
+        "used": _amounts(table, table.used[:, row].tolist()) | _uncounted(table, row),
         "labels": {key: _label(table, key, row) for key in label_keys},
         "pods": _pods(table.pods[row].values()),
     }
@@ -97,6 +100,12 @@ def _amounts(table: NodeTable, cells: list[int]) -> dict[str, int]:
     amounts = {name: cells[column] for name, column in table.resource_columns.items()}
     amounts |= {"non-zero cpu": cells[NONZERO_CPU], "non-zero memory": cells[NONZERO_MEMORY]}
     return {name: amount for name, amount in amounts.items() if amount}
+
+
+def _uncounted(table: NodeTable, row: int) -> dict[str, int]:
+    """What pods use of resources that have no column, because no node has offered them yet."""
+    names = {name for info in table.pods[row].values() for name in info.pod_class.node_requests.scalar}
+    return {name: table.requested_on(row, name) for name in names - table.resource_columns.keys()}
 
 
 def _label(table: NodeTable, key: str, row: int) -> str | None:

@@ -29,7 +29,7 @@ def test_a_node_fills_its_row() -> None:
     """Amounts, cordon and taints of a node are in the columns of its row."""
     table = table_of(node("a", cpu="1500m", memory="1Mi", pods=5, unschedulable=True, taints=["k=v:NoSchedule"]))
     row = table.row_of["a"]
-    assert table.allocatable[:, row].tolist() == [1500, MIB, 0, 5, 1500, MIB]
+    assert table.allocatable[:, row].tolist() == [1500, MIB, 0, 5, 1500, MIB, 0]
     assert table.valid[row]
     assert table.unschedulable[row]
     assert table.taint_sets[table.taint_set[row]] == (taint("k=v:NoSchedule"),)
@@ -175,18 +175,21 @@ def test_several_pods_move_at_once() -> None:
 def test_restore_ends_a_what_if() -> None:
     """Rows get back their pods, amounts, tags and stamps, even if a column was added meanwhile."""
     table = table_of(node("a"))
-    stays, guest = info("stays", host_ports=[80], cpu="1"), info("guest", host_ports=[81], cpu="1")
+    new = {"example.com/new": 2}
+    stays, guest = info("stays", host_ports=[80], cpu="1", requests=new), info("guest", host_ports=[81], cpu="1")
     table.place(stays, 0)
     pods, used, stamps = {0: dict(table.pods[0])}, table.used[:, [0]], table.stamps[[0]]
     table.take_off(stays, 0)
     table.place(guest, 0)
     table.place(info("odd", requests={"example.com/new": 1}), 0)
+    column = table.resource("example.com/new")
+    assert table.used[column, 0] == 1
     assert table.stamps[0] != stamps[0]
     table.restore(pods, used, stamps)
     assert table.stamps[0] == stamps[0]
     assert list(table.pods[0]) == [stays.pod.uid]
     assert table.used[CPU, 0] == 1000
-    assert table.used[table.resource("example.com/new"), 0] == 0
+    assert table.used[column, 0] == 2
     assert {tag[2] for tag in table.tagged} == {80}
 
 
@@ -257,6 +260,41 @@ def test_label_columns_are_made_on_demand() -> None:
     table.set_node(node("b", zone="y"))
     table.remove_node("a")
     assert column.ids[:2].tolist() == [-1, column.index["y"]]
+
+
+def test_labels_that_no_node_has_share_a_column() -> None:
+    """A key gets a column of its own with the first node that has it, and loses it with the last."""
+    table = table_of(node("a"), node("b"))
+    for number in range(100):
+        assert (table.label(f"made-up-{number}").ids == -1).all()
+    assert table.label_columns == {}
+    table.set_node(node("b", labels={"made-up-7": "x"}))
+    column = table.label("made-up-7")
+    assert [column.values[each] if each >= 0 else None for each in column.ids[:2].tolist()] == [None, "x"]
+    table.set_node(node("b"))
+    assert (table.label("made-up-7").ids == -1).all()
+    assert table.label_columns == {}
+    table.set_node(node("a", labels={"made-up-8": "x"}))
+    table.label("made-up-8")
+    table.remove_node("a")
+    assert table.label_columns == {}
+    for number in range(100):
+        table.set_node(node(f"many-{number}"))
+    assert len(table.label("made-up-8").ids) == table.capacity
+
+
+def test_resources_that_no_node_offers_have_no_column() -> None:
+    """What pods use is counted from the moment at which a node offers it."""
+    table = table_of(node("a"), node("b"))
+    for number in range(100):
+        table.place(info(f"p{number}", requests={f"example.com/made-up-{number}": 3}), number % 2)
+    assert set(table.resource_columns) == {"cpu", "memory", "ephemeral-storage", "pods"}
+    table.set_node(node("a", resources={"example.com/made-up-7": "5"}))
+    column = table.resource_columns["example.com/made-up-7"]
+    assert table.allocatable[column, :2].tolist() == [5, 0]
+    assert table.used[column, :2].tolist() == [0, 3]
+    table.place(info("another", requests={"example.com/made-up-7": 2}), 0)
+    assert table.used[column, :2].tolist() == [2, 3]
 
 
 def test_taint_sets_are_interned() -> None:

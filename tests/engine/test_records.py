@@ -6,10 +6,11 @@ import gc
 
 import numpy as np
 import pytest
-from tests.builders import cluster, node, pod
+from tests.builders import affinity, cluster, node, pod, pod_term, spread
 from tests.harness import default_engine, schedule
 
 from kubesched.api import objects as api
+from kubesched.cluster.counters import RowCounter
 from kubesched.cluster.table import Ints
 from kubesched.cluster.view import Nodes
 from kubesched.engine import filtering as engine_module
@@ -120,3 +121,30 @@ def test_normalising_in_place_spoils_no_cached_scores() -> None:
     engine = default_engine(cluster(node("a"), node("b")), InPlace)
     given = [schedule(engine, pod(name)).node_scores for name in ("first", "second")]
     assert [[scores["InPlace"] for scores in each.values()] for each in given] == [[1, 11], [1, 11]]
+
+
+def _asking_for(name: str) -> list[api.Pod]:
+    """Pods that fit only on a node with this label and resource, each for another reason."""
+    web = {"app": "web"}
+    return [
+        pod("selecting", node_selector={name: "x"}),
+        pod("spread", labels=web, spread=[spread(web, name)]),
+        pod("near", labels=web, affinity=affinity(near=[pod_term(web, name)])),
+        pod("greedy", requests={name: 1}),
+    ]
+
+
+def test_names_that_only_pods_use_take_no_memory() -> None:
+    """Label keys and resource names of pods add no columns, and of one selector's domains a limited number is kept.
+    A node that has what the pods ask for is found."""
+    world = cluster(node("n0"), node("n1"))
+    engine = default_engine(world)
+    before = len(world.nodes.resource_columns)
+    for number in range(2 * RowCounter.MOST_DOMAINS):
+        name = f"example.com/made-up-{number}"
+        assert [schedule(engine, asking).node for asking in _asking_for(name)] == [""] * 4
+    assert not any("made-up" in key for key in world.nodes.label_columns)
+    assert len(world.nodes.resource_columns) == before
+    assert all(len(each._domains) <= RowCounter.MOST_DOMAINS for each in world.counts._counters.values())
+    world.set(node("n1", labels={name: "x"}, resources={name: "1"}))
+    assert [schedule(engine, asking).node for asking in _asking_for(name)] == ["n1"] * 4

@@ -24,6 +24,7 @@ class DomainCounts:
     __slots__ = (
         "_built_for",
         "_eligible",
+        "_key",
         "_rows",
         "_table",
         "column",
@@ -34,12 +35,13 @@ class DomainCounts:
         "total",
     )
 
-    def __init__(self, table: NodeTable, rows: RowCounter, column: LabelColumn, eligible: Eligible | None) -> None:
+    def __init__(self, table: NodeTable, rows: RowCounter, key: str, eligible: Eligible | None) -> None:
         self._table = table
         self._rows = rows
+        self._key = key
         self._eligible = eligible
         self._built_for = -1
-        self.column = column
+        self.column: LabelColumn = table.label(key)
         self.eligible: Mask | None = None
         self.padded: Ints = np.zeros(1, dtype=np.int64)
         """Matching pods per domain id, and a 0 at the end for nodes without the label, whose id is -1."""
@@ -65,6 +67,7 @@ class DomainCounts:
             self.total += delta
 
     def _rebuild(self) -> None:
+        self.column = self._table.label(self._key)
         ids: Ids = self.column.ids
         taken = ids >= 0
         if self._eligible is not None:
@@ -86,6 +89,9 @@ class RowCounter:
     """How many pods of one kind are on each row."""
 
     __slots__ = ("_domains", "_table", "matches", "rows", "skip_terminating", "total")
+
+    MOST_DOMAINS = 64
+    """Sums kept; beyond it the older ones are dropped and rebuilt on demand."""
 
     def __init__(self, table: NodeTable, matches: Callable[[PodClass], bool], skip_terminating: bool) -> None:
         self._table = table
@@ -116,7 +122,9 @@ class RowCounter:
         """The counts per value of label `key`, over the nodes that `eligible` allows."""
         found = self._domains.get((key, eligible_key))
         if found is None:
-            found = DomainCounts(self._table, self, self._table.label(key), eligible)
+            if len(self._domains) >= self.MOST_DOMAINS:
+                self._domains = dict(list(self._domains.items())[self.MOST_DOMAINS // 2 :])
+            found = DomainCounts(self._table, self, key, eligible)
             self._domains[key, eligible_key] = found
         self.on(self._table.capacity)
         return found.refresh()

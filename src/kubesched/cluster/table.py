@@ -4,9 +4,12 @@ Rows are reused. A row may exist without its node: a pod's event can arrive befo
 while its pods are still there. Such a row is not `valid` and no plugin's answer for it counts.
 
 Whatever repeats among nodes (label values, taint sets) is interned, so that a plugin evaluates each distinct value
-once and gathers. `pod_log` tells which rows' pods changed since a position; `node_version` moves when anything else
-about any node changes that a cached answer may depend on, and `node_log` tells for which row. `stamps` has a number per
-row that is new after any change of the row: of its node, its pods, or the pods nominated to it.
+once and gathers. There are columns only for labels and resources that nodes have, whatever names pods use, so that
+those who may create pods cannot make the table grow.
+
+`pod_log` tells which rows' pods changed since a position; `node_version` moves when anything else about any node
+changes that a cached answer may depend on, and `node_log` tells for which row. `stamps` has a number per row that is new
+after any change of the row: of its node, its pods, or the pods nominated to it.
 """
 
 from __future__ import annotations
@@ -35,7 +38,9 @@ PODS: Final = 3
 # memory there, so that a scorer may use one column number on both sides.
 NONZERO_CPU: Final = 4
 NONZERO_MEMORY: Final = 5
-_FIXED: Final = 6
+NOTHING: Final = 6
+"""A column of zeros, for every resource that has none."""
+_FIXED: Final = 7
 HUGE_CAPACITY: Final = 1 << 50
 HUGE_REQUEST: Final = 1 << 46
 """Below these, sums of a node's amounts and their hundredfold are exact in 64-bit integers and in doubles."""
@@ -121,6 +126,10 @@ class NodeTable:
         self.has_huge_amounts = False
         """Whether a node or a pod ever had an amount that is huge or negative, so that arithmetic may overflow."""
         self.label_columns: dict[str, LabelColumn] = {}
+        self._label_keys: dict[str, int] = {}
+        """How many nodes have each label."""
+        self._no_label = LabelColumn(capacity)
+        """The column of all labels that no node has."""
         self.declared: dict[str, Mask] = {}
         self.images: dict[str, ImageState] = {}
         self.tagged: dict[Tag, dict[int, int]] = {}
@@ -144,6 +153,7 @@ class NodeTable:
             return row
         if old is None or topology(old) != topology(node):
             self.topology_version += 1
+            self._count_labels({} if old is None else old.metadata.labels, node.metadata.labels)
         self.nodes[row] = node
         self.touch(row)
         # How much an image counts depends on how many nodes have it, of how many there are.
@@ -167,11 +177,13 @@ class NodeTable:
     def remove_node(self, name: str) -> None:
         """Forget a node; its row stays, invalid, while pods are on it."""
         row = self.row_of.get(name)
-        if row is None or self.nodes[row] is None:
+        old = None if row is None else self.nodes[row]
+        if row is None or old is None:
             return
         self.touch(row)
         self.any_node_changed()
         self.topology_version += 1
+        self._count_labels(old.metadata.labels, {})
         self.nodes[row] = None
         self.valid[row] = False
         self.valid_count -= 1
@@ -195,13 +207,18 @@ class NodeTable:
     # Columns made on demand
 
     def label(self, key: str) -> LabelColumn:
-        """The column of a label key, built by a pass over the nodes on first use."""
+        """The column of a label key, built by a pass over the nodes on first use.
+
+        It may be another one after `topology_version` has changed.
+        """
         column = self.label_columns.get(key)
         if column is None:
+            if key not in self._label_keys:
+                return self._no_label
             column = self.label_columns[key] = LabelColumn(self.capacity)
             for row, node in enumerate(self.nodes):
-                if node is not None:
-                    column.set(row, node.metadata.labels.get(key))
+                if node is not None and key in node.metadata.labels:
+                    column.set(row, node.metadata.labels[key])
         return column
 
     def declares(self, feature: str) -> Mask:
@@ -214,14 +231,27 @@ class NodeTable:
         return declaring
 
     def resource(self, name: str) -> int:
-        """The column number of a resource, a new column of zeros on first use."""
+        """The column number of a resource, made on first use: for what nodes offer and what plugins name, not for what
+        pods request (see `column_of`)."""
         column = self.resource_columns.get(name)
         if column is None:
             column = self.resource_columns[name] = self.allocatable.shape[0]
             blank = np.zeros((1, self.capacity), dtype=np.int64)
             self.allocatable = np.concatenate((self.allocatable, blank))
             self.used = np.concatenate((self.used, blank))
+            self.used[column, : self.size] = [self.requested_on(row, name) for row in range(self.size)]
         return column
+
+    def column_of(self, name: str) -> int:
+        """The column number of a resource that a pod requests, `NOTHING` if no node offers it.
+
+        It may be another one when there are more `resource_columns`.
+        """
+        return self.resource_columns.get(name, NOTHING)
+
+    def requested_on(self, row: int, name: str) -> int:
+        """What the pods of a row request of a resource that is neither cpu, memory nor ephemeral storage."""
+        return sum(info.pod_class.node_requests.scalar.get(name, 0) for info in self.pods[row].values())
 
     # Pods
 
@@ -235,8 +265,7 @@ class NodeTable:
     def place(self, info: PodInfo, row: int) -> None:
         """Put a pod on a row."""
         pod_class = info.pod_class
-        usage = self.usage(pod_class)  # may add a column, so before the columns are read
-        self.used[:, row] += usage
+        self.used[:, row] += self.usage(pod_class)
         self.pods[row][info.pod.metadata.uid] = info
         if pod_class.tags:
             self._tag(pod_class, row)
@@ -275,7 +304,6 @@ class NodeTable:
         """Give rows back the pods, the used columns and the stamps they had before a what-if."""
         rows = list(pods)
         self.used[: len(used), rows] = used
-        self.used[len(used) :, rows] = 0  # columns that came up meanwhile
         for row, before in pods.items():
             now = self.pods[row]
             for uid, info in now.items():
@@ -285,6 +313,9 @@ class NodeTable:
                 if info.pod_class.tags and uid not in now:
                     self._tag(info.pod_class, row)
             self.pods[row] = before
+        for name, column in self.resource_columns.items():
+            if column >= len(used):  # it came up meanwhile
+                self.used[column, rows] = [self.requested_on(row, name) for row in rows]
         self._log_each(rows)
         self.stamps[rows] = stamps
 
@@ -366,10 +397,7 @@ class NodeTable:
         self.pod_log_start += half
 
     def _usages(self, moves: Sequence[tuple[PodInfo, int]]) -> Ints:
-        classes = {info.pod_class for info, _ in moves}
-        for pod_class in classes:
-            self.usage(pod_class)  # all columns must be there before the vectors are put together
-        vectors = {pod_class: self.usage(pod_class) for pod_class in classes}
+        vectors = {pod_class: self.usage(pod_class) for pod_class in {info.pod_class for info, _ in moves}}
         return np.array([vectors[info.pod_class] for info, _ in moves]).T
 
     def _tag(self, pod_class: PodClass, row: int) -> None:
@@ -387,7 +415,6 @@ class NodeTable:
                     del self.tagged[tag]
 
     def _usage_vector(self, requests: Requests) -> Ints:
-        columns = {self.resource(name): amount for name, amount in requests.scalar.items()}
         vector = np.zeros(self.used.shape[0], dtype=np.int64)
         vector[CPU] = requests.milli_cpu
         vector[MEMORY] = requests.memory
@@ -395,8 +422,9 @@ class NodeTable:
         vector[PODS] = 1
         vector[NONZERO_CPU] = requests.nonzero_cpu
         vector[NONZERO_MEMORY] = requests.nonzero_memory
-        for column, amount in columns.items():
-            vector[column] = amount
+        for name, amount in requests.scalar.items():
+            vector[self.column_of(name)] = amount
+        vector[NOTHING] = 0
         self.has_huge_amounts |= bool(vector.min() < 0 or vector.max() >= HUGE_REQUEST)
         return vector
 
@@ -411,6 +439,17 @@ class NodeTable:
         for column, amount in columns.items():
             cells[column] = amount
         self.has_huge_amounts |= bool(cells.min() < 0 or cells.max() >= HUGE_CAPACITY)
+
+    def _count_labels(self, old: Mapping[str, str], new: Mapping[str, str]) -> None:
+        """Follow which labels nodes have; columns of labels that none has any more are dropped."""
+        counts = self._label_keys
+        for key in new:
+            counts[key] = counts.get(key, 0) + 1
+        for key in old:
+            counts[key] -= 1
+            if not counts[key]:
+                del counts[key]
+                self.label_columns.pop(key, None)
 
     def _intern_taints(self, taints: tuple[api.Taint, ...]) -> int:
         found = self._taint_ids.get(taints)
@@ -477,5 +516,5 @@ class NodeTable:
         self.used = np.concatenate((self.used, blank), axis=1)
         for feature, declaring in self.declared.items():
             self.declared[feature] = np.concatenate((declaring, np.zeros(more, dtype=np.bool_)))
-        for column in self.label_columns.values():
+        for column in (self._no_label, *self.label_columns.values()):
             column.ids = np.concatenate((column.ids, np.full(more, -1, dtype=np.int32)))

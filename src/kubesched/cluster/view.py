@@ -63,8 +63,10 @@ class ResourceView:
         return int(self._cells[PODS, self._row])
 
     def __getitem__(self, resource: str) -> int:
-        column = self._table.resource_columns.get(resource)
-        return 0 if column is None else int(self._cells[column, self._row])
+        table = self._table
+        if resource not in table.resource_columns and self._cells is table.used:
+            return table.requested_on(self._row, resource)
+        return int(self._cells[table.column_of(resource), self._row])
 
 
 class NodeInfo:

@@ -156,7 +156,7 @@ class Coscheduling(Plugin):
         ]
         gap: dict[str, int] = {}
         for name, quantity in wanted.items():
-            column = table.resource(name)
+            column = table.column_of(name)
             free: Ints = (table.allocatable[column] - table.used[column])[: table.size]
             for info in infos:
                 free[info.row] += table.usage(info.pod_class)[column]

@@ -232,7 +232,7 @@ class NodeResourceTopologyMatch(Plugin):
             anywhere = present.any(axis=0) | (not _is_host_level(name))
             found &= np.where(anywhere, fits, True)
             if name not in ALWAYS_THERE:
-                found &= table.allocatable[table.resource(name), :size][rows] > 0
+                found &= table.allocatable[table.column_of(name), :size][rows] > 0
         return found
 
     def _take(self, demand: Demand, request: Request, available: Columns, rows: Ints, zones: Ints) -> None:

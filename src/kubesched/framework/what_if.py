@@ -75,8 +75,6 @@ class WhatIf:
             yield state, False
             return
         state = state.clone()
-        for info in pods:
-            self._cluster.nodes.usage(info.pod_class)  # columns that these pods bring along must outlast the what-if
         with self.on_rows([row]):
             for info in pods:
                 self.add_pods(pod, [(state, info, row)])
@@ -92,8 +90,6 @@ class WhatIf:
         """Suppose for many rows at once that the pods nominated to them were on them, those of at least this pod's
         priority. Cycle states do not follow."""
         waiting = [(row, self.nominated_on(pod, row)) for row in rows]
-        for pod_class in {info.pod_class for _, pods in waiting for info in pods}:
-            self._cluster.nodes.usage(pod_class)  # as above
         with self.on_rows(rows):
             for depth in range(max(len(pods) for _, pods in waiting)):
                 self._cluster.nodes.place_each([(pods[depth], row) for row, pods in waiting if depth < len(pods)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Container, Hashable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -100,7 +100,8 @@ class Rebuilding:
         }
         for node in scheduler.known(api.Node):
             wanted.setdefault(node.name, {}).update(_node_cells(node))
-        return {name: _without_zeros(cells) for name, cells in wanted.items()}
+        counted = scheduler.cluster.nodes.resource_columns
+        return {name: _without_zeros(_counted(cells, counted)) for name, cells in wanted.items()}
 
     def _share(self, pod: api.Pod) -> _Share:
         key = (pod.uid, pod.metadata.resource_version)
@@ -134,6 +135,11 @@ def _node_cells(node: api.Node) -> dict[str, Any]:
         "taints": node.spec.taints,
         "version": node.metadata.resource_version,
     }
+
+
+def _counted(cells: Mapping[str, Any], resources: Container[str]) -> Mapping[str, Any]:
+    """Without amounts of resources that have no column: no node offers them."""
+    return {key: value for key, value in cells.items() if not key.startswith("used ") or key[5:] in resources}
 
 
 def _without_zeros(cells: Mapping[str, Any]) -> dict[str, Any]:

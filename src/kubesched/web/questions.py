@@ -110,7 +110,7 @@ class Questions:
         table, info = explainer.cluster.nodes, explainer.cluster.classes.info(pod)
         wanted = {"cpu": 0, "memory": 0, **requested(info.pod_class.node_requests)}
         del wanted["pods"]
-        largest = {name: int(table.allocatable[table.resource(name)].max(initial=0)) for name in wanted}
+        largest = {name: int(table.allocatable[table.column_of(name)].max(initial=0)) for name in wanted}
         return {**of_report(report, filters), "requests": wanted, "largest": largest}
 
     async def logged(self, key: str) -> list[LoggedAttempt]:

@@ -25,7 +25,7 @@ class Shortage:
 
     def __init__(self, survey: Survey, row: int, resource: str) -> None:
         table = survey.table
-        column = table.resource(resource)
+        column = table.column_of(resource)
         self.resource = resource
         self.asked = requested(survey.info.pod_class.requests).get(resource, 0)
         self.offered = int(table.allocatable[column, row])
@@ -156,7 +156,7 @@ def missing_shares(survey: Survey) -> npt.NDArray[np.float64]:
     if "shares" not in survey.memo:
         table = survey.table
         asked = requested(survey.info.pod_class.requests)
-        columns = {name: table.resource(name) for name in asked}
+        columns = {name: table.column_of(name) for name in asked}
         missing = np.zeros(survey.size)
         for name, amount in asked.items():
             free = table.allocatable[columns[name], : survey.size] - table.used[columns[name], : survey.size]

@@ -106,7 +106,7 @@ class Room:
             (CPU, wanted.milli_cpu, "cpu"),
             (MEMORY, wanted.memory, "memory"),
             (EPHEMERAL_STORAGE, wanted.ephemeral_storage, "ephemeral-storage"),
-            *((table.resource(name), amount, name) for name, amount in wanted.scalar.items() if is_hugepage(name)),
+            *((table.column_of(name), amount, name) for name, amount in wanted.scalar.items() if is_hugepage(name)),
         ]
         self._entries = [entry for entry in entries if entry[1] > 0]
 

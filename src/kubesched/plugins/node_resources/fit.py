@@ -180,8 +180,8 @@ class NodeResourcesFit(Plugin):
         return int(scores[0])
 
     def _needed(self, state: CycleState, table: NodeTable) -> CheckedRequests:
-        # Device classes decide which extended resources are checked here.
-        key = (self, "fit", self.handle.cluster.version(api.DeviceClass))
+        # Device classes decide which extended resources are checked here, and a column may have come for one.
+        key = (self, "fit", self.handle.cluster.version(api.DeviceClass), len(table.resource_columns))
         return state.pod_class.remember(key, lambda: self._checked(table, state.pod_class.requests))
 
     def _scored(self, state: CycleState, pod: api.Pod, table: NodeTable) -> ScoredRequests:
@@ -200,7 +200,7 @@ class NodeResourcesFit(Plugin):
         entries += [entry for entry in native if entry[1] > 0]
         plain = len(entries)
         scalar = {name: amount for name, amount in requests.scalar.items() if amount and not self._is_ignored(name)}
-        entries += [(table.resource(name), amount, f"Insufficient {name}") for name, amount in scalar.items()]
+        entries += [(table.column_of(name), amount, f"Insufficient {name}") for name, amount in scalar.items()]
         columns, amounts, reasons = zip(*entries, strict=True)
         by_devices = [self._by_devices(name) for name in scalar]
         least = np.full((max(columns) + 1, 1), -HUGE_CAPACITY, dtype=np.int64)

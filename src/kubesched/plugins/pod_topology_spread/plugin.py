@@ -231,7 +231,7 @@ class PodTopologySpread(Plugin):
         if empty is not None and seen[-1]:
             seen[empty] = False
         size = int(np.count_nonzero(seen))
-        if is_whole:
+        if is_whole and key in table.label_columns:
             self._sizes[key] = (stamp, size)
         return size
 
