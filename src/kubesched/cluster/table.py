@@ -8,8 +8,8 @@ once and gathers. There are columns only for labels and resources that nodes hav
 those who may create pods cannot make the table grow.
 
 `pod_log` tells which rows' pods changed since a position; `node_version` moves when anything else about any node
-changes that a cached answer may depend on, and `node_log` tells for which row. `stamps` has a number per row that is new
-after any change of the row: of its node, its pods, or the pods nominated to it.
+changes that a cached answer may depend on, and `node_log` tells for which row. `stamps` has a number per row that is
+new after any change of the row: of its node, its pods, or the pods nominated to it.
 """
 
 from __future__ import annotations
