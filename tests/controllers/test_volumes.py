@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 from tests.controllers.world import World, world
 
+from kubesched.apiserver.apiserver import ApiServer
 from kubesched.apiserver.wire.status import StatusError
 from kubesched.base.clocks import VirtualClock, virtual_time
 from kubesched.base.types import JSON
-from kubesched.reconcile.access import CLAIMS, CLASSES, EVENTS, NODES, PODS, VOLUMES
+from kubesched.controllers.volumes import OLD_PROVISIONER, PROVISIONER
+from kubesched.reconcile.access import CLAIMS, CLASSES, EVENTS, NODES, PODS, VOLUMES, Access
 
 
 def _claim(size: str = "1Gi", **spec: Any) -> JSON:
@@ -195,3 +197,23 @@ async def test_a_claim_grows_where_its_class_lets_it(clock: VirtualClock) -> Non
         assert w.get(VOLUMES, w.get(CLAIMS, "data")["spec"]["volumeName"])["spec"]["capacity"]["storage"] == "2Gi"
         with pytest.raises(StatusError, match="field can not be less than"):
             w.edit(CLAIMS, "data", resources=less)
+
+
+@virtual_time
+async def test_the_provisioner_of_earlier_builds_is_this_one(clock: VirtualClock) -> None:
+    """A class and a volume with the provisioner's old name get its new one at start, so claims are provisioned."""
+    api = ApiServer(clock=clock)
+    access = Access(api)
+    access.create(
+        CLASSES, {"metadata": {"name": "old"}, "provisioner": OLD_PROVISIONER, "volumeBindingMode": "Immediate"}
+    )
+    source = {"csi": {"driver": PROVISIONER, "volumeHandle": "h"}}
+    body = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], **source}
+    made = access.create(VOLUMES, {"metadata": {"name": "v"}, "spec": {**body, "storageClassName": "none"}})
+    made["spec"]["csi"]["driver"] = OLD_PROVISIONER
+    access.put(VOLUMES, "v", made)
+    async with world(clock, api=api) as w:
+        w.create(CLAIMS, "data", _claim(storageClassName="old"))
+        await clock.settle()
+        assert _phase(w, CLAIMS, "data") == "Bound"
+        assert w.get(VOLUMES, "v")["spec"]["csi"]["driver"] == PROVISIONER

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 
 from kubesched.api.quantity import nanos, value
-from kubesched.apiserver.storage.store import ChangeType, StoreEvent
+from kubesched.apiserver.storage.store import ChangeType, StoreEvent, decode
 from kubesched.apiserver.validation.workloads import selects
 from kubesched.base.types import JSON
 from kubesched.reconcile.access import CLAIMS, CLASSES, NODES, VOLUMES
@@ -19,11 +19,14 @@ from kubesched.reconcile.loop import Controller
 
 PROVISIONER = "simulated.kubesched.io"
 """Also the name of the CSI driver of its volumes, so it has no slash."""
+OLD_PROVISIONER = "kubesched.io/simulated"
+"""Its name in clusters of earlier builds."""
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
 PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
+_RENAME = "rename"
 _ZONE = "topology.kubernetes.io/zone"
 INITIAL_CLASSES: tuple[tuple[str, str, bool], ...] = (
     ("standard", "WaitForFirstConsumer", True),
@@ -32,7 +35,7 @@ INITIAL_CLASSES: tuple[tuple[str, str, bool], ...] = (
 
 
 class VolumeController(Controller):
-    """Binds claims, provisions volumes and reclaims released ones. Keys are ``claim …`` and ``volume …``."""
+    """Binds claims, provisions volumes and reclaims released ones. Keys: ``rename``, ``claim …``, ``volume …``."""
 
     name = "persistentvolume-controller"
 
@@ -43,6 +46,7 @@ class VolumeController(Controller):
         self._last_messages: dict[str, str] = {}
         """The last event message about each claim, by UID."""
         store = self._access.store
+        self.enqueue(_RENAME)
         for storage, kind in ((CLAIMS, "claim"), (VOLUMES, "volume")):
             shelf = store.shelf(storage)
             shelf.observers.append(partial(self._on_event, kind))
@@ -82,8 +86,18 @@ class VolumeController(Controller):
         kind, _, name = key.partition(" ")
         if kind == "claim":
             self._sync_claim(name)
-        else:
+        elif kind == "volume":
             self._sync_volume(name)
+        else:
+            self._rename_provisioner()
+
+    def _rename_provisioner(self) -> None:
+        """Give the classes and volumes of an earlier build today's name, which clients may not change."""
+        old, new = f'"{OLD_PROVISIONER}"'.encode(), f'"{PROVISIONER}"'.encode()
+        for storage in (CLASSES, VOLUMES):
+            for record in self._access.store.records(storage):
+                if old in record.data:
+                    self._access.put(storage, record.key, decode(record.data.replace(old, new)))
 
     # --- claims -------------------------------------------------------------------------------------------------------
 
