@@ -41,6 +41,8 @@ class ClusterSettings:
     """The feature gates that controllers read."""
     workloads: bool = True
     """Whether the controllers of workloads are at work, and those that delete objects without owners."""
+    control_plane: bool = False
+    """Whether there are the objects by which a real control plane describes itself, such as flow schemas."""
     seed: int | None = None
     """Seeds random values such as container IDs; None to seed from the system."""
 
@@ -61,6 +63,7 @@ class EmbeddedCluster:
             heartbeat=lambda: self.kubelets.nodes.heartbeat,
             root_certificate=root_certificate,
             workloads=self.settings.workloads,
+            control_plane=self.settings.control_plane,
         )
         MetricsApi(self.context.access).install()
         self._kubelets_task: asyncio.Task[None] | None = None

@@ -179,6 +179,44 @@ async def test_services_get_addresses(client: LocalClient) -> None:
     assert "provided IP is already allocated" in (await refusal(client.create(SERVICES, taken))).message
 
 
+async def test_ports_of_two_protocols_share_a_node_port(client: LocalClient) -> None:
+    """A port that is served by TCP and UDP has one node port; another service cannot have it."""
+    ports: list[JSON] = [
+        {"name": "tcp", "port": 53, "protocol": "TCP"},
+        {"name": "udp", "port": 53, "protocol": "UDP", "nodePort": 30053},
+        {"name": "other", "port": 80},
+    ]
+    spec = {"type": "NodePort", "ports": ports}
+    made = await client.create(SERVICES, {"metadata": {"name": "dns"}, "spec": spec})
+    first, second, third = (port["nodePort"] for port in made["spec"]["ports"])
+    assert first == second == 30053 != third
+    taken = {"metadata": {"name": "t"}, "spec": {"type": "NodePort", "ports": [{"port": 1, "nodePort": 30053}]}}
+    assert "provided port is already allocated" in (await refusal(client.create(SERVICES, taken))).message
+
+
+async def test_a_balancer_may_go_without_node_ports(client: LocalClient) -> None:
+    """A load balancer that asks for no node ports gets none."""
+    spec = {"type": "LoadBalancer", "allocateLoadBalancerNodePorts": False, "ports": [{"port": 80}]}
+    made = await client.create(SERVICES, {"metadata": {"name": "a"}, "spec": spec})
+    assert "nodePort" not in made["spec"]["ports"][0]
+
+
+async def test_services_have_one_address_family(client: LocalClient) -> None:
+    """IPv6 is refused with upstream's words, except for headless services whose endpoints somebody else writes."""
+    cases: tuple[tuple[JSON, str], ...] = (
+        ({"clusterIP": "2001:db8::1"}, "spec.clusterIPs[0]: Invalid value: ["),
+        ({"ipFamilyPolicy": "RequireDualStack"}, "this cluster is not configured for dual-stack services"),
+        ({"ipFamilies": ["IPv6"]}, 'spec.ipFamilies[0]: Invalid value: "IPv6": not configured on this cluster'),
+        ({"clusterIP": "10.1.0.1"}, "the provided network does not match the current range"),
+    )
+    for spec, words in cases:
+        body = {"metadata": {"name": "a"}, "spec": {"ports": [{"port": 80}], **spec}}
+        assert words in (await refusal(client.create(SERVICES, body))).message
+    headless = {"metadata": {"name": "h"}, "spec": {"clusterIP": "None"}}
+    made = (await client.create(SERVICES, headless))["spec"]
+    assert (made["ipFamilyPolicy"], made["ipFamilies"]) == ("RequireDualStack", ["IPv4", "IPv6"])
+
+
 async def test_addresses_follow_from_the_seed() -> None:
     """Two servers with the same seed give services the same addresses, so simulations can be repeated."""
     spec = {"type": "NodePort", "ports": [{"port": 80}], "selector": {"app": "web"}}

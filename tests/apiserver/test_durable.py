@@ -215,10 +215,10 @@ async def test_a_disk_that_fails_is_said(tmp_path: Path) -> None:
         await client.create(CONFIG_MAPS, config_map("a"))
     with pytest.raises(StatusError, match="cannot write to its data directory"):
         await client.create(CONFIG_MAPS, config_map("b"))
-    answers = {path: await client.send("GET", path) for path in ("/readyz", "/livez/store", "/livez/ping")}
+    answers = {path: await client.send("GET", path) for path in ("/readyz", "/livez/etcd", "/livez/ping")}
     assert {path: answer.status for path, answer in answers.items()} == {
         "/readyz": 500,
-        "/livez/store": 500,
+        "/livez/etcd": 500,
         "/livez/ping": 200,
     }
     assert answers["/readyz"].body == b"[+]ping ok\n[-]store failed: reason withheld\nreadyz check failed\n"

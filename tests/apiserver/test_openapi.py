@@ -299,7 +299,7 @@ async def test_other_forms_of_openapi_are_not_acceptable(client: LocalClient, pa
 async def test_health_and_version(client: LocalClient) -> None:
     """The server says how it is and what it pretends to be."""
     assert (await client.send("GET", "/healthz")).body == b"ok"
-    assert b"[+]store ok" in (await client.send("GET", "/readyz?verbose")).body
+    assert b"[+]etcd ok" in (await client.send("GET", "/readyz?verbose")).body
     assert (await client.get("/version"))["minor"] == "36"
     metrics = (await client.send("GET", "/metrics")).body.decode()
     assert 'apiserver_storage_objects{resource="namespaces"} 4' in metrics

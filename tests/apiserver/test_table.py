@@ -214,6 +214,16 @@ async def test_table_over_rest(client: LocalClient, clock: FixedClock) -> None:
     assert (await refusal(client.get(f"{NODES}?includeObject=All", headers=TABLE))).code == 400
 
 
+async def test_flow_schemas_are_in_the_order_of_precedence(client: LocalClient) -> None:
+    """kubectl get flowschemas lists them in the order in which they are tried, not by name."""
+    path = "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas"
+    for name, precedence in (("a", 900), ("b", 100), ("c", 100)):
+        spec = {"matchingPrecedence": precedence, "priorityLevelConfiguration": {"name": "x"}}
+        await client.create(path, {"metadata": {"name": name}, "spec": spec})
+    table = await client.get(path, headers=TABLE)
+    assert [row["cells"][0] for row in table["rows"]] == ["b", "c", "a"]
+
+
 async def test_metadata_alone(client: LocalClient) -> None:
     """A client may ask for metadata alone, of one object or of a list."""
     await client.create(PODS, pod("a"))

@@ -7,7 +7,7 @@ from itertools import product
 
 from tests.e2e.control_plane import ControlPlane
 
-from kubesched.apiserver.auth.bootstrap_roles import CLUSTER_ROLES
+from kubesched.apiserver.auth.bootstrap_roles import default_roles
 from kubesched.apiserver.kinds.registry import BUILT_IN
 from kubesched.base.types import JSON
 
@@ -28,12 +28,38 @@ def _allowed(rules: list[JSON]) -> set[tuple[str, ...]]:
 
 
 def test_cluster_roles_allow_the_same(plane: ControlPlane) -> None:
-    """Every role that is no union of others allows what kube-apiserver's role of the same name does."""
-    body = json.loads(plane.admin.ask("GET", "/apis/rbac.authorization.k8s.io/v1/clusterroles")[1])
-    theirs = {role["metadata"]["name"]: _allowed(role.get("rules") or []) for role in body["items"]}
-    own = {
-        name: _allowed([rule.to_json() for rule in role.rules])
-        for name, role in CLUSTER_ROLES.items()
-        if not role.aggregates
-    }
-    assert own == {name: theirs[name] for name in own}
+    """There are the same roles, and every role that is no union of others allows what kube-apiserver's does."""
+    theirs: dict[tuple[str, str], set[tuple[str, ...]]] = {}
+    for plural in ("clusterroles", "roles"):
+        body = json.loads(plane.admin.ask("GET", f"/apis/rbac.authorization.k8s.io/v1/{plural}")[1])
+        for role in body["items"]:
+            metadata = role["metadata"]
+            theirs[metadata.get("namespace", ""), metadata["name"]] = _allowed(role.get("rules") or [])
+    roles = default_roles(with_controllers=True)
+    assert {(role.namespace, role.name) for role in roles} == set(theirs)
+    for role in roles:
+        if not role.aggregates:
+            own = _allowed([rule.to_json() for rule in role.rules])
+            assert own == theirs[role.namespace, role.name], role.name
+
+
+def test_bindings_name_the_same_subjects(plane: ControlPlane) -> None:
+    """Every default binding gives a role to the same subjects, except for nodes, which have an authorizer upstream."""
+    theirs: dict[tuple[str, str], tuple[str, list[str]]] = {}
+    for plural in ("clusterrolebindings", "rolebindings"):
+        body = json.loads(plane.admin.ask("GET", f"/apis/rbac.authorization.k8s.io/v1/{plural}")[1])
+        for binding in body["items"]:
+            key = binding["metadata"].get("namespace", ""), binding["metadata"]["name"]
+            subjects = [_subject(each) for each in binding.get("subjects") or []]
+            theirs[key] = binding["roleRef"]["name"], subjects
+    roles = [role for role in default_roles(with_controllers=True) if role.subjects]
+    own = {(role.namespace, role.binding): (role.name, role.subjects) for role in roles}
+    for bindings in (own, theirs):
+        del bindings["", "system:node"]
+    assert own == theirs
+
+
+def _subject(subject: JSON) -> str:
+    if subject["kind"] == "ServiceAccount":
+        return f"account {subject['namespace']}:{subject['name']}"
+    return f"{subject['kind'].lower()} {subject['name']}"

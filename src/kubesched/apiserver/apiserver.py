@@ -13,6 +13,7 @@ from random import Random
 from kubesched.apiserver.admission.admission import Admission, AdmissionSettings
 from kubesched.apiserver.auth.authentication import Authenticator
 from kubesched.apiserver.auth.impersonation import impersonated, impersonation_actions
+from kubesched.apiserver.auth.issuer import Issuer
 from kubesched.apiserver.auth.rbac import AccessRequest, Aggregation, Authorizer
 from kubesched.apiserver.auth.reviews import Reviews
 from kubesched.apiserver.auth.tokens import Tokens
@@ -33,6 +34,7 @@ from kubesched.apiserver.storage.store import Store, encode
 from kubesched.apiserver.wire.negotiation import YAML_TYPE, wants_yaml
 from kubesched.apiserver.wire.request import (
     JSON_TYPE,
+    TEXT_TYPE,
     ApiRequest,
     ApiResponse,
     RequestTarget,
@@ -40,7 +42,7 @@ from kubesched.apiserver.wire.request import (
     parse_path,
     verb_of,
 )
-from kubesched.apiserver.wire.status import StatusError, no_such_path, too_many
+from kubesched.apiserver.wire.status import NoSuchPageError, StatusError, too_many
 from kubesched.apiserver.wire.warnings import limited_warnings
 from kubesched.apiserver.wire.yaml_form import to_yaml
 from kubesched.base.client_limits import ClientLimit
@@ -75,6 +77,7 @@ class ApiServer:
         tokens: Tokens | None = None,
         client_ca: str = "",
         random: Random | None = None,
+        all_roles: bool = False,
     ) -> None:
         random = random or Random()
         self.store = store or Store()
@@ -98,11 +101,12 @@ class ApiServer:
         self.requests, self.watches = ClientLimit(REQUESTS_PER_CLIENT), ClientLimit(WATCHES_PER_CLIENT)
         self.extra_routes: dict[tuple[str, str], ExtraRoute] = {}
         """More to serve, by method and path. Requests are authorized as for a resource of that name."""
+        self._issuer = Issuer(self.tokens)
         self._discovery = Discovery(self.registry)
         self._openapi = OpenAPI(self.registry, self.custom)
         self.custom.restore()
         admitting.quotas.restore()
-        self.bootstrap = Bootstrap(self.writer, client_ca)
+        self.bootstrap = Bootstrap(self.writer, client_ca, all_roles=all_roles)
         self.bootstrap.run()
         Aggregation(self.store).refresh()
 
@@ -133,7 +137,8 @@ class ApiServer:
         except Exception:
             _log.exception("request failed: %s %s", request.method, request.path)
             response = refusal(StatusError(500, "an error on the server has prevented the request from succeeding"))
-        if response.content_type == JSON_TYPE and response.stream is None:
+        is_negotiated = request.path.startswith("/api") or response.status >= 400
+        if is_negotiated and response.content_type == JSON_TYPE and response.stream is None:
             _as_yaml(request, response)
         self.health.count(request.method, response.status)
         response.warnings = limited_warnings(request.warnings)
@@ -174,9 +179,7 @@ class ApiServer:
         return wanted
 
     async def _non_resource(self, request: ApiRequest) -> ApiResponse:
-        """The response at a path that is not a resource."""
-        if request.method not in ("GET", "HEAD"):
-            raise no_such_path()
+        """The response at a path that is not a resource. Most of them do not care about the method, as upstream."""
         parts = [part for part in request.path.split("/") if part]
         if not parts:
             return self.health.root()
@@ -184,7 +187,7 @@ class ApiServer:
             return await self._openapi.handle(request, parts)
         handler = self._non_resource_handlers().get(parts[0])
         if handler is None:
-            raise no_such_path()
+            raise NoSuchPageError
         return handler(request, parts)
 
     def _non_resource_handlers(self) -> dict[str, Callable[[ApiRequest, list[str]], ApiResponse]]:
@@ -196,6 +199,8 @@ class ApiServer:
             "livez": self.health.check,
             "readyz": self.health.check,
             "metrics": self.health.metrics,
+            ".well-known": self._issuer.handle,
+            "openid": self._issuer.handle,
         }
 
 
@@ -231,5 +236,7 @@ def _as_yaml(request: ApiRequest, response: ApiResponse) -> None:
 
 def refusal(error: StatusError) -> ApiResponse:
     """A refusal as a response."""
+    if isinstance(error, NoSuchPageError):
+        return ApiResponse(404, b"404 page not found\n", TEXT_TYPE, {"X-Content-Type-Options": "nosniff"})
     headers = {"Retry-After": str(error.retry_after)} if error.retry_after else {}
     return ApiResponse(error.code, encode(error.status()), headers=headers)

@@ -1,14 +1,14 @@
 """The objects that every new cluster contains: namespaces, roles, priority classes, CA certificates.
 
 Missing objects are created and existing ones are left alone, so that a restarted durable server keeps its users'
-changes. Only the server's own address is always written.
+changes. Only the server's own address is always written, and default roles get the rights that they lack, as upstream.
 """
 
 from __future__ import annotations
 
 from copy import deepcopy
 
-from kubesched.apiserver.auth.bootstrap_roles import CLUSTER_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES, RoleRule
+from kubesched.apiserver.auth.bootstrap_roles import DefaultRole, RoleRule, default_roles
 from kubesched.apiserver.auth.rbac import GROUP
 from kubesched.apiserver.rest.writer import Writer
 from kubesched.base.types import JSON
@@ -26,15 +26,18 @@ _PRIORITIES = {
 }
 _SERVICE = "kubernetes"
 _LABELS = {"kubernetes.io/bootstrapping": "rbac-defaults"}
-_AUTOUPDATE = {"rbac.authorization.kubernetes.io/autoupdate": "true"}
+_AUTOUPDATE = "rbac.authorization.kubernetes.io/autoupdate"
 
 
 class Bootstrap:
     """Fills a new store."""
 
-    def __init__(self, writer: Writer, client_ca: str) -> None:
+    def __init__(self, writer: Writer, client_ca: str, *, all_roles: bool) -> None:
+        """Without `all_roles`, those of programs that do not run here are left out."""
         self._writer = writer
         self._client_ca = client_ca
+        self._all_roles = all_roles
+        self._address: tuple[str, int] | None = None
 
     def run(self) -> None:
         for namespace in NAMESPACES:
@@ -46,26 +49,38 @@ class Bootstrap:
         for name, (value, description) in _PRIORITIES.items():
             body = {"value": value, "description": description}
             self._ensure("scheduling.k8s.io", "priorityclasses", "", name, body)
-        self._roles()
+        for role in default_roles(with_controllers=self._all_roles):
+            self._role(role)
         self._client_ca_map()
         self._kubernetes_service()
 
-    def _roles(self) -> None:
-        for name, role in CLUSTER_ROLES.items():
-            labels = {**_LABELS, **{f"{GROUP}/aggregate-to-{target}": "true" for target in role.aggregate_to}}
-            body: JSON = {"rules": [rule.to_json() for rule in role.rules]}
-            if role.aggregates:
-                selector = {"matchLabels": {f"{GROUP}/aggregate-to-{role.aggregates}": "true"}}
-                body["aggregationRule"] = {"clusterRoleSelectors": [selector]}
-            self._ensure(GROUP, "clusterroles", "", name, body, labels)
-        for name, (role_name, subjects) in CLUSTER_BINDINGS.items():
-            body = {"roleRef": _reference("ClusterRole", role_name), "subjects": [_subject(s) for s in subjects]}
-            self._ensure(GROUP, "clusterrolebindings", "", name, body, _LABELS)
-        for (namespace, name), rules in ROLES.items():
-            self._ensure(GROUP, "roles", namespace, name, {"rules": [rule.to_json() for rule in rules]}, _LABELS)
-        for (namespace, name), (role_name, subjects) in ROLE_BINDINGS.items():
-            body = {"roleRef": _reference("Role", role_name), "subjects": [_subject(s) for s in subjects]}
-            self._ensure(GROUP, "rolebindings", namespace, name, body, _LABELS)
+    def _role(self, role: DefaultRole) -> None:
+        """Create a role and its binding."""
+        kind = "Role" if role.namespace else "ClusterRole"
+        body: JSON = {"rules": [rule.to_json() for rule in role.rules]}
+        if role.aggregates:
+            selector = {"matchLabels": {f"{GROUP}/aggregate-to-{role.aggregates}": "true"}}
+            body["aggregationRule"] = {"clusterRoleSelectors": [selector]}
+        labels = {f"{GROUP}/aggregate-to-{role.aggregate_to}": "true"} if role.aggregate_to else {}
+        plural = f"{kind.lower()}s"
+        self._ensure(GROUP, plural, role.namespace, role.name, body, {**_LABELS, **labels})
+        self._complete(plural, role.namespace, role.name, "rules", body["rules"])
+        if role.subjects:
+            plural = f"{kind.lower()}bindings"
+            body = {"roleRef": _reference(kind, role.name), "subjects": [_subject(each) for each in role.subjects]}
+            self._ensure(GROUP, plural, role.namespace, role.binding, body, _LABELS)
+            self._complete(plural, role.namespace, role.binding, "subjects", body["subjects"])
+
+    def _complete(self, plural: str, namespace: str, name: str, field: str, wanted: list[JSON]) -> None:
+        """Add what a role or binding of an older version lacks, unless its users have forbidden that."""
+        resource = self._writer.registry.find(GROUP, "v1", plural)
+        record = self._writer.find(resource, namespace, name)
+        obj = record.load()
+        known = obj.get(field) or []
+        missing = [each for each in wanted if each not in known]
+        annotations = obj["metadata"].get("annotations") or {}
+        if missing and annotations.get(_AUTOUPDATE) == "true":
+            self._writer.put(resource, record, {**obj, field: [*known, *missing]})
 
     def _client_ca_map(self) -> None:
         """The ConfigMap in which other servers, such as a scheduler's, find the client CA to trust."""
@@ -93,6 +108,7 @@ class Bootstrap:
 
     def announce(self, address: str, port: int) -> None:
         """Write the server's address to the endpoints of the service `kubernetes`, replacing an earlier server's."""
+        self._address = address, port
         ports = [{"name": "https", "port": port, "protocol": "TCP"}]
         services = self._writer.registry.find("", "v1", "services")
         spec = {"ports": _service_ports(port)}
@@ -106,13 +122,21 @@ class Bootstrap:
         }
         self._write("discovery.k8s.io", "endpointslices", piece, {"kubernetes.io/service-name": _SERVICE})
 
+    def restore_service(self) -> None:
+        """Create the service `kubernetes` and its endpoints again if somebody has deleted or changed them."""
+        self._kubernetes_service()
+        if self._address is not None:
+            self.announce(*self._address)
+
     def _write(self, group: str, plural: str, body: JSON, labels: dict[str, str]) -> None:
         """Write endpoints unchecked: those of a server on a loopback address are no valid ones."""
         resource = self._writer.registry.find(group, "v1", plural)
         first = {"addressType": body["addressType"]} if "addressType" in body else {}
         self._ensure(group, plural, "default", _SERVICE, first, labels)
         record = self._writer.find(resource, "default", _SERVICE)
-        self._writer.put(resource, record, {**record.load(), **body})
+        old = record.load()
+        if (new := {**old, **body}) != old:
+            self._writer.put(resource, record, new)
 
     def _ensure(
         self, group: str, plural: str, namespace: str, name: str, body: JSON, labels: dict[str, str] | None = None
@@ -124,7 +148,7 @@ class Bootstrap:
         if labels:
             meta["labels"] = dict(labels)
         if labels and group == GROUP:
-            meta["annotations"] = dict(_AUTOUPDATE)
+            meta["annotations"] = {_AUTOUPDATE: "true"}
         head = {"apiVersion": resource.group_version, "kind": resource.kind, "metadata": meta}
         self._writer.create(resource, namespace, {**head, **body})
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from kubesched.apiserver.kinds.registry import ApiResource, ResourceRegistry, Subresource
 from kubesched.apiserver.storage.store import encode
+from kubesched.apiserver.wire.negotiation import ALL_FORMS, check_readable
 from kubesched.apiserver.wire.request import JSON_TYPE, ApiRequest, ApiResponse
-from kubesched.apiserver.wire.status import no_such_path
+from kubesched.apiserver.wire.status import NoSuchPageError, no_such_path
 from kubesched.base.types import JSON
 
 _AGGREGATED = "apidiscovery.k8s.io"
@@ -34,7 +35,9 @@ class Discovery:
         elif parts[0] == "apis" and len(parts) == 3:
             body = self._resources(parts[1], parts[2])
         else:
-            raise no_such_path()
+            raise NoSuchPageError
+        if parts != ["apis"]:
+            check_readable(request, ALL_FORMS)
         return ApiResponse(body=encode(body))
 
     # --- the old documents --------------------------------------------------------------------------------------------
@@ -53,13 +56,13 @@ class Discovery:
     def _group(self, name: str) -> JSON:
         versions = self._registry.groups().get(name)
         if not versions:
-            raise no_such_path()
+            raise NoSuchPageError
         return {"kind": "APIGroup", "apiVersion": "v1", **_group_body(name, versions)}
 
     def _resources(self, group: str, version: str) -> JSON:
         resources = self._registry.of(group, version)
         if not resources:
-            raise no_such_path()
+            raise no_such_path() if group in self._registry.groups() else NoSuchPageError()
         return {
             "kind": "APIResourceList",
             "apiVersion": "v1",

@@ -6,16 +6,19 @@ import platform
 from collections import Counter
 
 from kubesched.apiserver.storage.store import Store, encode
-from kubesched.apiserver.wire.request import ApiRequest, ApiResponse
-from kubesched.apiserver.wire.status import no_such_path
+from kubesched.apiserver.wire.negotiation import check_readable
+from kubesched.apiserver.wire.request import JSON_TYPE, TEXT_TYPE, ApiRequest, ApiResponse
+from kubesched.apiserver.wire.status import NoSuchPageError, no_such_path
 
 VERSION = "v1.36.0"
 BUILD = "+kubesched"
 """The end of the version, which distinguishes these clusters from others."""
-_CHECKS = ("ping", "store")
-_TEXT = "text/plain; charset=utf-8"
-_METRICS_TEXT = "text/plain; version=0.0.4; charset=utf-8"
+_STORE = "etcd"
+"""The check of the store has the name that probes of real clusters ask for."""
+_CHECKS = ("ping", _STORE)
+_METRICS_TEXT = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
 _PATHS = (
+    "/.well-known/openid-configuration",
     "/api",
     "/api/v1",
     "/apis",
@@ -24,6 +27,7 @@ _PATHS = (
     "/metrics",
     "/openapi/v2",
     "/openapi/v3",
+    "/openid/v1/jwks",
     "/readyz",
     "/version",
 )
@@ -42,7 +46,10 @@ class Health:
     def root(self) -> ApiResponse:
         return ApiResponse(body=encode({"paths": list(_PATHS)}))
 
-    def version(self, _request: ApiRequest, _parts: list[str]) -> ApiResponse:
+    def version(self, request: ApiRequest, parts: list[str]) -> ApiResponse:
+        if len(parts) > 1:
+            raise no_such_path()
+        check_readable(request, (JSON_TYPE,))
         major, minor = VERSION.lstrip("v").split(".")[:2]
         body = {
             "major": major,
@@ -62,20 +69,21 @@ class Health:
     def check(self, request: ApiRequest, parts: list[str]) -> ApiResponse:
         """The health at an endpoint: all checks, or the named one."""
         endpoint, *named = parts
-        if len(named) > 1 or not set(named) <= set(_CHECKS):
-            raise no_such_path()
-        failed = {"store"} & set(named or _CHECKS) if self._store.failure is not None else set()
-        if not failed and "verbose" not in request.query:
-            return ApiResponse(body=b"ok", content_type=_TEXT)
-        lines = [
-            f"[-]{each} failed: reason withheld" if each in failed else f"[+]{each} ok" for each in named or _CHECKS
-        ]
-        lines += [f"{endpoint} check {'failed' if failed else 'passed'}", ""]
-        return ApiResponse(500 if failed else 200, "\n".join(lines).encode(), _TEXT)
+        if len(named) > 1 or not set(named) <= set(_CHECKS) or request.path.endswith("/"):
+            raise NoSuchPageError
+        excluded = {request.query["exclude"]} if "exclude" in request.query and not named else set()
+        failing = {_STORE} & set(named or _CHECKS) - excluded if self._store.failure is not None else set()
+        if not failing and (named or "verbose" not in request.query):
+            return ApiResponse(body=b"ok", content_type=TEXT_TYPE)
+        lines = [_line(each, each in failing, each in excluded) for each in named or _CHECKS]
+        warning = "warn: some health checks cannot be excluded: no matches for"
+        lines += [f'{warning} "{unknown}"' for unknown in excluded - set(_CHECKS)]
+        lines += [f"{endpoint} check {'failed' if failing else 'passed'}", ""]
+        return ApiResponse(500 if failing else 200, "\n".join(lines).encode(), TEXT_TYPE)
 
     def metrics(self, _request: ApiRequest, parts: list[str]) -> ApiResponse:
         if len(parts) > 1:
-            raise no_such_path()
+            raise NoSuchPageError
         lines = [
             "# HELP apiserver_request_total Requests answered, by verb and code.",
             "# TYPE apiserver_request_total counter",
@@ -92,6 +100,12 @@ class Health:
             "",
         ]
         return ApiResponse(body="\n".join(lines).encode(), content_type=_METRICS_TEXT)
+
+
+def _line(check: str, failing: bool, excluded: bool) -> str:
+    if excluded:
+        return f"[+]{check} excluded: ok"
+    return f"[-]{check} failed: reason withheld" if failing else f"[+]{check} ok"
 
 
 def _resource_name(storage: str) -> str:

@@ -305,7 +305,7 @@ class _Headers(Mapping[str, str]):
 def _response_headers(response: ApiResponse) -> CIMultiDict[str]:
     headers: CIMultiDict[str] = CIMultiDict(response.headers)
     headers["Content-Type"] = response.content_type
-    headers["Cache-Control"] = "no-cache, private"
+    headers.setdefault("Cache-Control", "no-cache, private")
     for warning in response.warnings:
         text = warning.replace("\\", "\\\\").replace('"', '\\"')
         headers.add("Warning", f'299 - "{text}"')

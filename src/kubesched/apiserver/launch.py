@@ -51,6 +51,7 @@ def build_server(options: ServerOptions, clock: Clock | None = None) -> HttpServ
         admission=options.admission,
         tokens=tokens,
         client_ca=identity.authority.certificate_pem.decode(),
+        all_roles=True,
     )
     return HttpServer(api, identity, address=options.address, port=options.port, tls=options.tls)
 

@@ -6,7 +6,9 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
+from kubesched.controllers.api_services import ApiServiceController
 from kubesched.controllers.autoscaler import AutoscalerController
+from kubesched.controllers.control_plane import ControlPlaneController
 from kubesched.controllers.cronjob import CronJobController
 from kubesched.controllers.daemonset import DaemonSetController
 from kubesched.controllers.deployment import DeploymentController
@@ -15,6 +17,7 @@ from kubesched.controllers.disruption import DisruptionController
 from kubesched.controllers.elastic_quotas import ElasticQuotaController
 from kubesched.controllers.endpoints import EndpointsController
 from kubesched.controllers.event_expiry import EventExpiry
+from kubesched.controllers.flow_control import FlowControlController
 from kubesched.controllers.gangs import GangController
 from kubesched.controllers.garbage import GarbageCollector
 from kubesched.controllers.job import JobController
@@ -23,6 +26,7 @@ from kubesched.controllers.node_lifecycle import LifecycleSettings, NodeLifecycl
 from kubesched.controllers.pod_groups import PodGroupProtectionController
 from kubesched.controllers.replicaset import ReplicaSetController, replication_controllers
 from kubesched.controllers.resource_claims import ResourceClaimController
+from kubesched.controllers.service_addresses import ServiceAddressController
 from kubesched.controllers.statefulset import StatefulSetController
 from kubesched.controllers.storage_protection import EphemeralController, ProtectionController
 from kubesched.controllers.taint_eviction import TaintEvictionController
@@ -42,11 +46,15 @@ class ControllerManager:
         heartbeat: Callable[[], float] | None = None,
         root_certificate: str = "",
         workloads: bool = True,
+        control_plane: bool = False,
     ) -> None:
-        """Without `workloads`, nothing creates the pods of workloads, and nothing deletes objects without owners."""
+        """Without `workloads`, nothing creates the pods of workloads, and nothing deletes objects without owners. With
+        `control_plane`, there are the objects by which a real control plane describes itself."""
         self._context = context
         self._task: asyncio.Task[None] | None = None
         self.controllers = list(self._make(lifecycle, heartbeat, root_certificate, workloads))
+        if control_plane:
+            self.controllers += self._control_plane()
 
     def _make(
         self,
@@ -88,6 +96,13 @@ class ControllerManager:
         yield JobController(context)
         yield CronJobController(context)
         yield AutoscalerController(context)
+
+    def _control_plane(self) -> Iterator[Controller]:
+        context = self._context
+        yield ControlPlaneController(context)
+        yield ServiceAddressController(context)
+        yield FlowControlController(context)
+        yield ApiServiceController(context)
 
     def start(self) -> None:
         """Start reconciling."""

@@ -75,6 +75,7 @@ class LocalCluster:
                 cpu=flags.node_cpu, memory=flags.node_memory, pods=str(flags.node_pods), devices=flags.devices
             ),
             features=options.gates.features,
+            control_plane=True,
         )
         certificate = self.server.identity.authority.certificate_pem.decode()
         self.embedded = EmbeddedCluster(self.server.api, settings, root_certificate=certificate)

@@ -10,7 +10,8 @@ from kubesched.apiserver.validation.problems import Problems
 from kubesched.apiserver.wire.status import invalid
 from kubesched.base.types import JSON
 
-_NETWORK = ipaddress.ip_network("10.96.0.0/12")
+SERVICE_NETWORK = "10.96.0.0/12"
+RANGES, ADDRESSES = "networking.k8s.io/servicecidrs", "networking.k8s.io/ipaddresses"
 _NODE_PORTS = range(30000, 32768)
 _HEADLESS = "None"
 _TRIES = 1000
@@ -28,11 +29,13 @@ class ServiceAddresses:
         spec = service["spec"]
         if spec["type"] == "ExternalName":
             return
+        _set_families(service)
         services = [record.load().get("spec") or {} for record in self._store.records("/services")]
+        used = {s.get("clusterIP") for s in services}
         if not spec.get("clusterIP"):
-            spec["clusterIP"] = self._free_address({s.get("clusterIP") for s in services})
+            spec["clusterIP"] = self._free_address(used)
         elif spec["clusterIP"] != _HEADLESS:
-            self._check_address(service, {s.get("clusterIP") for s in services})
+            self._check_address(service, used)
         spec["clusterIPs"] = [spec["clusterIP"]]
         if spec["type"] in ("NodePort", "LoadBalancer"):
             self._assign_ports(service, {p.get("nodePort") for s in services for p in s.get("ports") or []})
@@ -42,6 +45,9 @@ class ServiceAddresses:
         before, after = old["spec"], new["spec"]
         if after["type"] == "ExternalName":
             return
+        for field in ("ipFamilies", "ipFamilyPolicy"):
+            if not after.get(field) and field in before:
+                after[field] = before[field]
         if not after.get("clusterIP") and before.get("clusterIP"):
             after["clusterIP"] = before["clusterIP"]
         if before.get("clusterIP") and after["clusterIP"] != before["clusterIP"]:
@@ -68,40 +74,96 @@ class ServiceAddresses:
         self._assign_ports(new, {p.get("nodePort") for s in services for p in s.get("ports") or []} - own)
 
     def _assign_ports(self, service: JSON, used: set[int | None]) -> None:
-        problems = Problems()
-        for index, port in enumerate(service["spec"].get("ports") or []):
-            field, number = f"spec.ports[{index}].nodePort", port.get("nodePort")
-            if not number:
-                free = [number for number in _NODE_PORTS if number not in used]
-                port["nodePort"] = self._random.choice(free)
-            elif number not in _NODE_PORTS:
-                first, last = _NODE_PORTS[0], _NODE_PORTS[-1]
-                detail = f"provided port is not in the valid range. The range of valid ports is {first}-{last}"
-                problems.invalid(field, number, detail)
-            elif number in used:
-                problems.invalid(field, number, "provided port is already allocated")
-            used.add(port["nodePort"])
+        spec, problems = service["spec"], Problems()
+        ports = spec.get("ports") or []
+        wanted = {port.get("port"): port["nodePort"] for port in reversed(ports) if port.get("nodePort")}
+        done: dict[int | None, int] = {}
+        """Node ports by port: a port of two protocols has the same node port in both."""
+        for index, port in enumerate(ports):
+            number = port.get("nodePort") or done.get(port.get("port")) or wanted.get(port.get("port"))
+            if number and number == done.get(port.get("port")):
+                port["nodePort"] = number
+                continue
+            if not number and spec.get("allocateLoadBalancerNodePorts") is False:
+                continue
+            if number:
+                _check_port(f"spec.ports[{index}].nodePort", number, used, problems)
+            number = number or self._random.choice([each for each in _NODE_PORTS if each not in used])
+            port["nodePort"] = done[port.get("port")] = number
+            used.add(number)
         if problems.found:
             raise invalid("Service", "", service["metadata"].get("name", ""), problems.found)
 
     def _free_address(self, used: set[str | None]) -> str:
+        networks = self._networks()
         for _ in range(_TRIES):
+            network = networks[0] if len(networks) == 1 else self._random.choice(networks)
             # The first addresses are reserved for well-known services such as DNS.
-            address = str(_NETWORK[self._random.randrange(256, _NETWORK.num_addresses - 1)])
-            if address not in used:
+            reserved = min(max(16, network.num_addresses // 16), 256, network.num_addresses // 2)
+            address = str(network[self._random.randrange(reserved, network.num_addresses - 1)])
+            if address not in used and self._store.get(ADDRESSES, address) is None:
                 return address
         raise RuntimeError("no service address is free")
 
+    def _networks(self) -> list[ipaddress.IPv4Network]:
+        """The networks of the ServiceCIDRs that are not being deleted; the default one if there are none."""
+        ranges = [record.load() for record in self._store.records(RANGES)]
+        texts = [
+            text for each in ranges if "deletionTimestamp" not in each["metadata"] for text in each["spec"]["cidrs"]
+        ]
+        return [ipaddress.IPv4Network(text) for text in texts if ":" not in text] or [_DEFAULT]
+
     def _check_address(self, service: JSON, used: set[str | None]) -> None:
-        address = service["spec"]["clusterIP"]
+        text = service["spec"]["clusterIP"]
         problems = Problems()
-        if address in used:
-            problems.invalid("spec.clusterIPs", [address], "failed to allocate IP: provided IP is already allocated")
         try:
-            ipaddress.ip_address(address)
+            address = ipaddress.ip_address(text)
         except ValueError:
-            problems.invalid(
-                "spec.clusterIPs[0]", address, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
-            )
+            detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+            problems.invalid("spec.clusterIPs[0]", text, detail)
+        else:
+            network = next((each for each in self._networks() if address in each), None)
+            why = f"failed to allocate IP {text}"
+            if network is None or address in (network[0], network[-1]):
+                detail = f"{why}: the provided network does not match the current range"
+                problems.invalid("spec.clusterIPs", [text], detail)
+            elif text in used or self._store.get(ADDRESSES, text) is not None:
+                problems.invalid("spec.clusterIPs", [text], f"{why}: provided IP is already allocated")
         if problems.found:
             raise invalid("Service", "", service["metadata"].get("name", ""), problems.found)
+
+
+_DEFAULT = ipaddress.IPv4Network(SERVICE_NETWORK)
+
+
+def _set_families(service: JSON) -> None:
+    """Complete the address families of a new service. There are only IPv4 addresses here."""
+    spec, problems = service["spec"], Problems()
+    address = spec.get("clusterIP") or ""
+    is_dual = address == _HEADLESS and not spec.get("selector")
+    """A headless service whose endpoints somebody writes may have endpoints of both families in any cluster."""
+    policy = spec.setdefault("ipFamilyPolicy", "RequireDualStack" if is_dual else "SingleStack")
+    given = spec.get("ipFamilies") or []
+    families = spec["ipFamilies"] = [*(given or ["IPv4"])]
+    if is_dual:
+        if policy != "SingleStack" and len(families) == 1:
+            families.append("IPv6" if families == ["IPv4"] else "IPv4")
+        return
+    if ":" in address and not given:
+        problems.invalid("spec.clusterIPs[0]", [address], "IPv6 is not configured on this cluster")
+    elif policy == "RequireDualStack":
+        problems.invalid("spec.ipFamilyPolicy", policy, "this cluster is not configured for dual-stack services")
+    for index, family in enumerate(families):
+        if family == "IPv6":
+            problems.invalid(f"spec.ipFamilies[{index}]", family, "not configured on this cluster")
+    if problems.found:
+        raise invalid("Service", "", service["metadata"].get("name", ""), problems.found)
+
+
+def _check_port(field: str, given: int, used: set[int | None], problems: Problems) -> None:
+    first, last = _NODE_PORTS[0], _NODE_PORTS[-1]
+    if given not in _NODE_PORTS:
+        detail = f"provided port is not in the valid range. The range of valid ports is {first}-{last}"
+        problems.invalid(field, given, detail)
+    elif given in used:
+        problems.invalid(field, given, "provided port is already allocated")

@@ -112,7 +112,7 @@ def _service(obj: JSON) -> None:
     if spec["sessionAffinity"] == "None":
         spec.pop("sessionAffinityConfig", None)
     if spec["type"] != "ExternalName":
-        _fill(spec, internalTrafficPolicy="Cluster", ipFamilies=["IPv4"], ipFamilyPolicy="SingleStack")
+        _fill(spec, internalTrafficPolicy="Cluster")
     if spec["type"] in ("NodePort", "LoadBalancer"):
         _fill(spec, externalTrafficPolicy="Cluster")
     if spec["type"] == "LoadBalancer":

@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from kubesched.api.selectors import Selector
 from kubesched.apiserver.auth.authentication import MASTERS
 from kubesched.apiserver.storage.store import ChangeType, Store, StoreEvent
-from kubesched.apiserver.validation.workloads import selects
+from kubesched.apiserver.validation.workloads import compiled
 from kubesched.apiserver.wire.request import UserInfo
 from kubesched.apiserver.wire.status import StatusError, qualified
 from kubesched.base.types import JSON
@@ -190,32 +191,40 @@ class Aggregation:
         store.shelf(CLUSTER_ROLES).observers.append(self._changed)
 
     def _changed(self, event: StoreEvent) -> None:
-        if self._busy or (event.change is ChangeType.MODIFIED and _same_rules(event)):
-            return
-        self._busy = True
-        try:
+        if not self._busy and (event.change is not ChangeType.MODIFIED or not _same_rules(event)):
             self.refresh()
-        finally:
-            self._busy = False
 
     def refresh(self) -> None:
         """Bring every aggregated role up to date; roles may aggregate roles that are aggregated themselves."""
-        for _ in range(4):
-            if not self._refresh_once():
-                return
+        self._busy = True
+        try:
+            for _ in range(4):
+                if not self._refresh_once():
+                    return
+        finally:
+            self._busy = False
 
     def _refresh_once(self) -> bool:
-        roles = {record.key: record.load() for record in self._store.records(CLUSTER_ROLES)}
         changed = False
-        for key, role in roles.items():
+        for record in self._store.records(CLUSTER_ROLES):
+            if b'"aggregationRule"' not in record.data:
+                continue
+            role = record.load()
             selectors = (role.get("aggregationRule") or {}).get("clusterRoleSelectors")
             if not selectors:
                 continue
-            rules = _union(roles, key, selectors)
+            rules = self._union(record.key, [compiled(selector) for selector in selectors])
             if rules != (role.get("rules") or []):
-                self._store.put(CLUSTER_ROLES, key, {**role, "rules": rules})
+                self._store.put(CLUSTER_ROLES, record.key, {**role, "rules": rules})
                 changed = True
         return changed
+
+    def _union(self, own: str, selectors: list[Selector]) -> list[Any]:
+        rules: list[Any] = []
+        for record in self._store.records(CLUSTER_ROLES):
+            if record.key != own and any(selector.matches(record.labels) for selector in selectors):
+                rules += [rule for rule in record.load().get("rules") or [] if rule not in rules]
+        return rules
 
 
 def _same_rules(event: StoreEvent) -> bool:
@@ -224,13 +233,3 @@ def _same_rules(event: StoreEvent) -> bool:
     parts: tuple[str, ...] = ("rules", "aggregationRule")
     same = all(before.get(part) == after.get(part) for part in parts)
     return same and event.previous is not None and event.previous.labels == event.record.labels
-
-
-def _union(roles: dict[str, JSON], own: str, selectors: list[JSON]) -> list[Any]:
-    rules: list[Any] = []
-    for key in sorted(roles):
-        labels = roles[key]["metadata"].get("labels") or {}
-        if key == own or not any(selects(selector, labels) for selector in selectors):
-            continue
-        rules += [rule for rule in roles[key].get("rules") or [] if rule not in rules]
-    return rules

@@ -82,6 +82,12 @@ class Tokens:
         )
         return _base64(hashlib.sha256(public).digest())
 
+    def public_key(self) -> dict[str, str]:
+        """The key that checks tokens, as a JSON Web Key."""
+        numbers = self.key.public_key().public_numbers()
+        parts = {"n": _base64(_big_endian(numbers.n)), "e": _base64(_big_endian(numbers.e))}
+        return {"use": "sig", "kty": "RSA", "kid": self.key_id, "alg": "RS256", **parts}
+
     def sign(self, claims: Claims, now: float, seconds: int) -> str:
         """A token that is valid from now on for this many seconds."""
         header = {"alg": "RS256", "kid": self.key_id}
@@ -148,6 +154,10 @@ def _from_json(body: dict[str, Any]) -> Claims:
 
 def _base64(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def _big_endian(number: int) -> bytes:
+    return number.to_bytes((number.bit_length() + 7) // 8)
 
 
 def _unbase64(text: str) -> bytes:

@@ -20,8 +20,8 @@ from kubesched.apiserver.kinds.registry import ApiResource
 from kubesched.apiserver.rest.body import read_object, report_dropped
 from kubesched.apiserver.rest.patch import MERGE_PATCH
 from kubesched.apiserver.storage.store import decode, encode
-from kubesched.apiserver.wire.request import JSON_TYPE, ApiRequest, ApiResponse, UserInfo
-from kubesched.apiserver.wire.status import Cause, StatusError
+from kubesched.apiserver.wire.request import JSON_TYPE, TEXT_TYPE, ApiRequest, ApiResponse, UserInfo
+from kubesched.apiserver.wire.status import Cause, NoSuchPageError, StatusError
 from kubesched.base.types import JSON
 
 LOCAL_USER = UserInfo("system:kubesched", (MASTERS,))
@@ -57,10 +57,9 @@ class LocalClient:
     async def call(self, method: str, path: str, body: Any = None, **options: Any) -> JSON:
         """Send a request and return the object in the response. Raises `StatusError` if refused."""
         response = await self.send(method, path, body, **options)
-        answer = decode(response.body)
         if response.status >= 400:
-            raise _refused(response.status, answer)
-        return answer
+            raise _refused(response)
+        return decode(response.body)
 
     async def get(self, path: str, **options: Any) -> JSON:
         return await self.call("GET", path, **options)
@@ -95,7 +94,7 @@ class LocalClient:
         """The events of a watch, one by one, until its timeout."""
         response = await self.send("GET", path, query={"watch": "true", **query})
         if response.stream is None:
-            raise _refused(response.status, decode(response.body))
+            raise _refused(response)
         stream = response.stream
         async with aclosing(stream) as chunks:  # type: ignore[type-var]  # every stream here is a generator
             async for chunk in chunks:
@@ -104,11 +103,14 @@ class LocalClient:
                     yield event
 
 
-def _refused(code: int, status: JSON) -> StatusError:
+def _refused(response: ApiResponse) -> StatusError:
+    if response.content_type == TEXT_TYPE:
+        return NoSuchPageError()
+    status = decode(response.body)
     details = status.get("details") or {}
     causes = [Cause(c.get("reason", ""), c.get("message", ""), c.get("field", "")) for c in details.get("causes") or []]
     return StatusError(
-        code,
+        response.status,
         status.get("message", ""),
         reason=status.get("reason", ""),
         details={key: value for key, value in details.items() if key != "causes"},

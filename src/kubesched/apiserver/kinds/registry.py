@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 
 from kubesched.apiserver.kinds.fields import FIELDS, FieldPaths
-from kubesched.apiserver.wire.status import no_such_path, qualified
+from kubesched.apiserver.wire.status import NoSuchPageError, no_such_path, qualified
 from kubesched.base.types import JSON
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
@@ -360,7 +360,7 @@ class ResourceRegistry:
         """The resource at a path; 404 if there is none."""
         found = self._resources.get((group, version, plural))
         if found is None:
-            raise no_such_path()
+            raise no_such_path() if self.of(group, version) else NoSuchPageError()
         return found
 
     def __iter__(self) -> Iterator[ApiResource]:

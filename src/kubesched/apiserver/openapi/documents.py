@@ -16,8 +16,8 @@ from kubesched.apiserver.openapi import v2_protobuf, v3_protobuf
 from kubesched.apiserver.openapi.definitions import Definitions
 from kubesched.apiserver.openapi.paths import Paths
 from kubesched.apiserver.storage.store import encode
-from kubesched.apiserver.wire.request import JSON_TYPE, ApiRequest, ApiResponse
-from kubesched.apiserver.wire.status import no_such_path
+from kubesched.apiserver.wire.request import JSON_TYPE, TEXT_TYPE, ApiRequest, ApiResponse
+from kubesched.apiserver.wire.status import NoSuchPageError
 from kubesched.base.types import JSON
 
 _INFO = {"title": "Kubernetes", "version": "v1.36.0"}
@@ -36,10 +36,12 @@ class OpenAPI:
     async def handle(self, request: ApiRequest, parts: list[str]) -> ApiResponse:
         """The document at a path, split at its slashes."""
         if parts[1:] == ["v3"]:
-            return ApiResponse(body=await self._index())
+            return ApiResponse(body=await self._index(), content_type=TEXT_TYPE)
         if parts[1:2] not in (["v2"], ["v3"]) or (parts[1] == "v2" and len(parts) > 2):
-            raise no_such_path()
+            raise NoSuchPageError
         path = "/".join(parts[2:])
+        if path and path not in self._group_versions():
+            return ApiResponse(404, content_type=TEXT_TYPE)
         form = _accepted(request.headers.get("accept", ""), parts[1])
         if not form:
             return ApiResponse(406)
@@ -63,8 +65,6 @@ class OpenAPI:
     def _document(self, path: str, *, binary: bool = False) -> bytes:
         """A document of version 3 by its path, or the one of version 2 without a path."""
         versions = self._group_versions()
-        if path and path not in versions:
-            raise no_such_path()
         described = self._registry.of(*versions[path]) if path else list(self._registry)
         known = self._documents.get((path, binary))
         if known is None or known[0] != described:

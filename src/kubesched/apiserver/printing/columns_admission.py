@@ -46,6 +46,11 @@ def _flow_schema(obj: JSON, now: float) -> list[Cell]:
     ]
 
 
+def _precedence(obj: JSON) -> tuple[int, str]:
+    """The order in which flow schemas are tried."""
+    return obj["spec"].get("matchingPrecedence", 0), obj["metadata"]["name"]
+
+
 def _priority_level(obj: JSON, now: float) -> list[Cell]:
     spec = obj.get("spec") or {}
     limited = spec.get("limited")
@@ -96,7 +101,7 @@ COLUMNS: dict[str, Columns] = {
     f"{_ADMISSION}/mutatingadmissionpolicybindings": columns(_BINDING, _binding),
     f"{_ADMISSION}/validatingadmissionpolicybindings": columns(_BINDING, _binding),
     "flowcontrol.apiserver.k8s.io/flowschemas": columns(
-        "PriorityLevel, MatchingPrecedence, DistinguisherMethod, Age, MissingPL", _flow_schema
+        "PriorityLevel, MatchingPrecedence, DistinguisherMethod, Age, MissingPL", _flow_schema, order=_precedence
     ),
     "flowcontrol.apiserver.k8s.io/prioritylevelconfigurations": columns(
         "Type, NominalConcurrencyShares, Queues, HandSize, QueueLengthLimit, Age", _priority_level

@@ -50,6 +50,8 @@ class Columns:
     row: Row
     name_of: Callable[[JSON], str]
     name_last: bool = False
+    order: Callable[[JSON], Any] | None = None
+    """What rows are sorted by; None if they stay in the order of names."""
 
     @property
     def shown(self) -> tuple[Column, ...]:
@@ -71,12 +73,19 @@ _NAME = Column("Name", format="name", description="The name of the object, uniqu
 AGE = "Age"
 
 
-def columns(spec: str, row: Row, name_of: Callable[[JSON], str] = _name_of, *, name_last: bool = False) -> Columns:
+def columns(
+    spec: str,
+    row: Row,
+    name_of: Callable[[JSON], str] = _name_of,
+    *,
+    name_last: bool = False,
+    order: Callable[[JSON], Any] | None = None,
+) -> Columns:
     """Columns from a short spec: names separated by commas, ``+`` before a wide one, ``:integer`` after for a type.
 
     A type may have a format: ``:string/name``.
     """
-    return Columns(tuple(_column(part.strip()) for part in spec.split(",")), row, name_of, name_last)
+    return Columns(tuple(_column(part.strip()) for part in spec.split(",")), row, name_of, name_last, order)
 
 
 def _column(text: str) -> Column:
@@ -170,6 +179,8 @@ class Tabulator:
     def table(self, objects: Iterable[JSON], list_meta: JSON, *, with_columns: bool = True) -> JSON:
         """The objects as a Table."""
         shown = self._columns.shown if with_columns else ()
+        if self._columns.order is not None:
+            objects = sorted(objects, key=self._columns.order)
         return {
             "kind": "Table",
             "apiVersion": self._api_version,

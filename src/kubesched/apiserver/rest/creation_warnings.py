@@ -28,13 +28,11 @@ WITHOUT_EFFECT = frozenset(
         "APIService",
         "CertificateSigningRequest",
         "FlowSchema",
-        "IPAddress",
         "Ingress",
         "IngressClass",
         "MutatingWebhookConfiguration",
         "NetworkPolicy",
         "PriorityLevelConfiguration",
-        "ServiceCIDR",
         "ValidatingWebhookConfiguration",
         "VolumeAttributesClass",
     )

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from kubesched.api import objects as api
-from kubesched.api.selectors import SelectorError, label_selector
+from kubesched.api.selectors import NOTHING, Selector, SelectorError, label_selector
 from kubesched.apiserver.validation.checks import Check, Comparison, fixed
 from kubesched.apiserver.validation.claims import check_claim_spec
 from kubesched.apiserver.validation.containers import non_negative, one_of
@@ -74,11 +74,15 @@ def _check_selector(spec: JSON, problems: Problems, kind: str) -> None:
 
 def selects(selector: JSON, labels: JSON) -> bool:
     """Whether a label selector matches these labels. A malformed one matches nothing."""
+    return compiled(selector).matches(labels)
+
+
+def compiled(selector: JSON) -> Selector:
+    """A label selector in its compiled form. A malformed one matches nothing."""
     try:
-        compiled = label_selector(msgspec.convert(selector, api.LabelSelector))
+        return label_selector(msgspec.convert(selector, api.LabelSelector))
     except (SelectorError, msgspec.ValidationError):
-        return False
-    return compiled.matches(labels)
+        return NOTHING
 
 
 def _workload(obj: JSON, problems: Problems) -> None:

@@ -10,13 +10,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 
-from kubesched.apiserver.wire.status import StatusError
+from kubesched.apiserver.wire.request import JSON_TYPE, ApiRequest
+from kubesched.apiserver.wire.status import StatusError, method_not_allowed
 
 YAML_TYPE = "application/yaml"
 _META_GROUP = "meta.k8s.io"
 _VERSIONS = ("v1", "v1beta1")
-_JSON_TYPES = ("application/json", "*/*", "application/*")
+_JSON_TYPES = (JSON_TYPE, "*/*", "application/*")
 _PROTOBUF = "application/vnd.kubernetes.protobuf"
+ALL_FORMS = (JSON_TYPE, YAML_TYPE, _PROTOBUF)
 _ONLY = "only the following media types are accepted: application/json"
 _FORMS = (
     f"{_ONLY}, application/json;stream=watch, application/json;as=Table;g=meta.k8s.io;v=v1,"
@@ -48,8 +50,21 @@ def negotiate(accept: str) -> Form:
             return form
     if any(media in (*_JSON_TYPES, YAML_TYPE, _PROTOBUF) for media, _ in clauses):
         raise StatusError(406, _FORMS)
-    known = f"application/json, {YAML_TYPE}, {_PROTOBUF}"
-    raise StatusError(406, f"406: Not Acceptable\n\nAvailable representations: {known}", details={})
+    raise _none_of(ALL_FORMS)
+
+
+def check_readable(request: ApiRequest, forms: tuple[str, ...]) -> None:
+    """Refuse everything but a GET that accepts one of these media types, at a path that is not a resource."""
+    if request.method != "GET":
+        raise method_not_allowed()
+    accepted = [_parsed(clause)[0] for clause in request.headers.get("accept", "").split(",") if clause.strip()]
+    if accepted and not any(media in ("*/*", "application/*", *forms) for media in accepted):
+        raise _none_of(forms)
+
+
+def _none_of(forms: tuple[str, ...]) -> StatusError:
+    text = f"406: Not Acceptable\n\nAvailable representations: {', '.join(forms)}"
+    return StatusError(406, text, details={})
 
 
 def wants_yaml(accept: str) -> bool:

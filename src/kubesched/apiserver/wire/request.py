@@ -14,6 +14,7 @@ from urllib.parse import unquote
 from kubesched.apiserver.wire.status import bad_request
 
 JSON_TYPE = "application/json"
+TEXT_TYPE = "text/plain; charset=utf-8"
 _NUMBER = re.compile("[-+]?[0-9]+")
 _MAX_DIGITS = 20
 ANONYMOUS_NAME = "system:anonymous"

@@ -127,7 +127,15 @@ def not_found(plural: str, group: str, name: str) -> StatusError:
 
 
 def no_such_path() -> StatusError:
+    """The refusal at an unknown path of a group and version that is served."""
     return StatusError(404, "the server could not find the requested resource", details={})
+
+
+class NoSuchPageError(StatusError):
+    """The refusal at any other unknown path. Over HTTP it is plain text, as upstream."""
+
+    def __init__(self) -> None:
+        super().__init__(404, "the server could not find the requested resource", details={})
 
 
 def already_exists(plural: str, group: str, name: str, *, terminating: bool = False) -> StatusError:
