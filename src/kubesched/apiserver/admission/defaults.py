@@ -62,8 +62,8 @@ def _fill(part: JSON, **values: Any) -> None:
 
 
 _MAY_BE_EMPTY = frozenset(
-    """completionMode fsGroupPolicy internalTrafficPolicy ipFamilyPolicy podReplacementPolicy preemptionPolicy
-    reclaimPolicy volumeBindingMode volumeMode""".split()  # noqa: SIM905
+    """completionMode fsGroupPolicy internalTrafficPolicy ipFamilyPolicy maxSurge maxUnavailable
+    podReplacementPolicy preemptionPolicy reclaimPolicy volumeBindingMode volumeMode""".split()  # noqa: SIM905
 )
 """Fields in which an empty text is a value of its own and not the same as none."""
 
@@ -309,7 +309,8 @@ def _definition(obj: JSON) -> None:
     spec = _section(obj, "spec")
     names = _section(spec, "names")
     kind = names.get("kind") or ""
-    _fill(names, singular=kind.lower(), listKind=f"{kind}List")
+    if kind:
+        _fill(names, singular=kind.lower(), listKind=f"{kind}List")
     _fill(_section(spec, "conversion"), strategy="None")
 
 

@@ -72,11 +72,6 @@ def _policy(obj: JSON) -> None:
         _match(spec["matchConstraints"])
 
 
-def _mutating_policy(obj: JSON) -> None:
-    _policy(obj)
-    _fill(obj["spec"], reinvocationPolicy="Never")
-
-
 def _policy_binding(obj: JSON) -> None:
     match = _spec(obj).get("matchResources")
     if isinstance(match, dict):
@@ -135,7 +130,7 @@ POLICY_DEFAULTS: dict[str, Callable[[JSON], None]] = {
     "networking.k8s.io/networkpolicies": _network_policy,
     "admissionregistration.k8s.io/validatingadmissionpolicies": _policy,
     "admissionregistration.k8s.io/validatingadmissionpolicybindings": _policy_binding,
-    "admissionregistration.k8s.io/mutatingadmissionpolicies": _mutating_policy,
+    "admissionregistration.k8s.io/mutatingadmissionpolicies": _policy,
     "admissionregistration.k8s.io/mutatingadmissionpolicybindings": _policy_binding,
     "admissionregistration.k8s.io/validatingwebhookconfigurations": _webhooks,
     "admissionregistration.k8s.io/mutatingwebhookconfigurations": _mutating_webhooks,

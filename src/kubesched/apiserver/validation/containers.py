@@ -342,7 +342,7 @@ def check_resource_reference(reference: JSON, path: str, problems: Problems, *, 
         problems.unsupported(f"{path}.resource", name, _FIELD_RESOURCES)
     if name.endswith(".cpu") and divisor and nanos(divisor) not in (0, 10**6, 10**9):
         detail = "only divisor's values 1m and 1 are supported with the cpu resource"
-        problems.invalid(f"{path}.divisor", canonical(divisor), detail)
+        problems.invalid(f"{path}.divisor", name if in_file else canonical(divisor), detail)
 
 
 def _check_key(reference: JSON, path: str, problems: Problems) -> None:
@@ -365,19 +365,23 @@ def check_resources(resources: JSON, path: str, problems: Problems) -> None:
     requests = _amounts(resources.get("requests"), f"{path}.requests", problems)
     for name, amount in requests.items():
         if name in limits:
-            fixed = is_extended(name) or name.startswith(HUGE_PAGES)
-            if fixed and amount != limits[name]:
+            if _is_fixed(name) and amount != limits[name]:
                 detail = f"must be equal to {name} limit of {canonical(resources['limits'][name])}"
             elif amount > limits[name]:
                 detail = f"must be less than or equal to {name} limit of {canonical(resources['limits'][name])}"
             else:
                 continue
             problems.invalid(f"{path}.requests", canonical(resources["requests"][name]), detail)
-        elif is_extended(name) or name.startswith(HUGE_PAGES):
+        elif _is_fixed(name):
             problems.required(f"{path}.limits", "Limit must be set for non overcommitable resources")
     named = {*requests, *limits}
     if any(name.startswith(HUGE_PAGES) for name in named) and not named & {"cpu", "memory"}:
         problems.forbidden(path, "HugePages require cpu or memory")
+
+
+def _is_fixed(name: str) -> bool:
+    """Whether requests and limits of the resource must be the same, because nodes cannot give more than they have."""
+    return not _is_native(name) or name.startswith(HUGE_PAGES)
 
 
 def is_extended(name: str) -> bool:

@@ -20,16 +20,19 @@ _BUILT_IN = frozenset((resource.group, resource.plural) for resource in BUILT_IN
 def check_definition(obj: JSON, problems: Problems) -> None:
     spec = obj["spec"]
     group, names = spec.get("group") or "", spec["names"]
+    name, expected = obj["metadata"].get("name") or "", f"{names.get('plural') or ''}.{group}"
+    if name and name != expected:
+        problems.invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group')
     _check_group(group, names.get("plural") or "", problems)
-    _check_names(names, problems)
     if not spec.get("scope"):
         problems.required("spec.scope")
     elif spec["scope"] not in _SCOPES:
         problems.unsupported("spec.scope", spec["scope"], _SCOPES)
-    _check_versions(spec.get("versions") or [], problems)
-    name, expected = obj["metadata"].get("name") or "", f"{names.get('plural') or ''}.{group}"
-    if name and name != expected:
-        problems.invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group')
+    versions = spec.get("versions") or []
+    _check_versions(versions, problems)
+    _check_names(names, problems)
+    if not any(version.get("storage") for version in versions):
+        problems.invalid("status.storedVersions", None, "must have at least one stored version")
 
 
 def _check_group(group: str, plural: str, problems: Problems) -> None:
@@ -99,7 +102,7 @@ def _check_versions(versions: list[JSON], problems: Problems) -> None:
     if sum(1 for version in versions if version.get("storage")) != 1:
         problems.invalid(
             "spec.versions",
-            [v.get("name") for v in versions],
+            [v.get("name") for v in versions] or None,
             "must have exactly one version marked as storage version",
         )
 

@@ -53,12 +53,22 @@ def check_pod(pod: JSON, problems: Problems) -> None:
 def check_new_pod(pod: JSON, problems: Problems) -> None:
     """A new pod has no ephemeral containers."""
     spec = pod.get("spec") or {}
+    for volume, path in each(spec.get("volumes"), "spec.volumes"):
+        if volume.get("ephemeral") is not None:
+            _check_claim_name(pod["metadata"].get("name") or "", volume.get("name") or "", path, problems)
     key = _key_of_spec(spec)
     if key is not None and _is_valid(key):
         return
     check_pod(pod, problems)
     if spec.get("ephemeralContainers"):
         problems.forbidden("spec.ephemeralContainers", "cannot be set on create")
+
+
+def _check_claim_name(pod: str, volume: str, path: str, problems: Problems) -> None:
+    """Check the name that the claim of an ephemeral volume will have."""
+    name = f"{pod}-{volume}"
+    for error in subdomain_errors(name) if pod and volume else ():
+        problems.invalid(f"{path}.name", volume, f'PVC name "{name}": {error}')
 
 
 @lru_cache(ENTRIES)

@@ -70,7 +70,10 @@ def check_mutating_policy(obj: JSON, problems: Problems) -> None:
         problems.required("spec.mutations", "mutations must contain at least one item")
     for index, mutation in enumerate(mutations):
         _check_mutation(mutation, expressions, f"spec.mutations[{index}]", problems)
-    check_choice(spec.get("reinvocationPolicy"), _REINVOCATION, "spec.reinvocationPolicy", problems)
+    if not spec.get("reinvocationPolicy"):
+        problems.required("spec.reinvocationPolicy")
+    else:
+        check_choice(spec["reinvocationPolicy"], _REINVOCATION, "spec.reinvocationPolicy", problems)
 
 
 def check_binding(obj: JSON, problems: Problems) -> None:

@@ -27,13 +27,13 @@ def check_volumes(spec: JSON, path: str, problems: Problems) -> set[str]:
     usable: set[str] = set()
     for volume, where in each(spec.get("volumes"), f"{path}.volumes"):
         before = len(problems.found)
-        check_name(volume, where, names, problems)
         sources = [name for name, value in volume.items() if name != "name" and value is not None]
         for extra in sources[1:]:
             problems.forbidden(f"{where}.{extra}", "may not specify more than 1 volume type")
         for source in sources[:1]:
             if (check := _SOURCES.get(source)) is not None:
                 check(volume[source], f"{where}.{source}", problems)
+        check_name(volume, where, names, problems)
         if len(problems.found) == before:
             usable.add(volume.get("name") or "")
     return usable

@@ -65,11 +65,18 @@ def _check_selector(spec: JSON, problems: Problems, kind: str) -> None:
         return
     if len(problems.found) > before:
         if kind != "DaemonSet":
-            problems.invalid("spec.selector", selector, "" if kind == "StatefulSet" else "invalid label selector")
+            detail = "" if kind == "StatefulSet" else "invalid label selector"
+            problems.invalid("spec.selector", _shown(selector or {}), detail)
         return
     labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
     if selector is None or not selects(selector, labels or {}):
         problems.invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
+
+
+def _shown(selector: JSON) -> JSON:
+    """A selector as messages show it: keys and operators even if they are empty."""
+    shown = [{"key": "", "operator": "", **each} for each in selector.get("matchExpressions") or []]
+    return {**selector, "matchExpressions": shown} if shown else selector
 
 
 def selects(selector: JSON, labels: JSON) -> bool:
@@ -146,9 +153,9 @@ def _stateful_set(obj: JSON, problems: Problems) -> None:
     for field in ("replicas", "minReadySeconds"):
         non_negative(spec, field, "spec", problems)
     _check_selector(spec, problems, "StatefulSet")
-    _check_template(spec, problems, "StatefulSet")
     for index, claim in enumerate(spec.get("volumeClaimTemplates") or []):
         check_claim_spec(claim.get("spec") or {}, f"spec.volumeClaimTemplates[{index}].spec", problems)
+    _check_template(spec, problems, "StatefulSet")
 
 
 def _daemon_set(obj: JSON, problems: Problems) -> None:
