@@ -16,6 +16,7 @@ from random import Random
 from kubesched.apiserver.apiserver import ApiServer
 from kubesched.base.features import DEFAULT_FEATURES, Features
 from kubesched.base.types import JSON
+from kubesched.controllers.certificates import SignRequest
 from kubesched.controllers.manager import ControllerManager
 from kubesched.controllers.metrics import MetricsApi
 from kubesched.controllers.node_lifecycle import LifecycleSettings
@@ -50,7 +51,14 @@ class ClusterSettings:
 class EmbeddedCluster:
     """Controllers and kubelets working on an API server."""
 
-    def __init__(self, api: ApiServer, settings: ClusterSettings | None = None, *, root_certificate: str = "") -> None:
+    def __init__(
+        self,
+        api: ApiServer,
+        settings: ClusterSettings | None = None,
+        *,
+        root_certificate: str = "",
+        sign_request: SignRequest | None = None,
+    ) -> None:
         self.settings = settings or ClusterSettings()
         self.api = api
         self.context: ControllerContext = make_context(
@@ -64,6 +72,7 @@ class EmbeddedCluster:
             root_certificate=root_certificate,
             workloads=self.settings.workloads,
             control_plane=self.settings.control_plane,
+            sign_request=sign_request,
         )
         MetricsApi(self.context.access).install()
         self._kubelets_task: asyncio.Task[None] | None = None

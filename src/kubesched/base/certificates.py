@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from kubesched.base.key_pairs import Pair
@@ -54,26 +55,37 @@ class Authority:
         attributes.append(x509.NameAttribute(NameOID.COMMON_NAME, user))
         return self._signed(x509.Name(attributes), ExtendedKeyUsageOID.CLIENT_AUTH)
 
+    def sign_request(self, request: bytes, seconds: int) -> bytes:
+        """A client's certificate for the subject and key of a request, valid for some seconds; both are PEM."""
+        wanted = x509.load_pem_x509_csr(request)
+        builder = _builder(wanted.subject, self._certificate.subject, wanted.public_key(), timedelta(seconds=seconds))
+        certificate = self._completed(builder, ExtendedKeyUsageOID.CLIENT_AUTH).sign(self._key, hashes.SHA256())
+        return certificate.public_bytes(serialization.Encoding.PEM)
+
     def _signed(
         self, subject: x509.Name, usage: x509.ObjectIdentifier, names: x509.SubjectAlternativeName | None = None
     ) -> Pair:
         key = ec.generate_private_key(ec.SECP256R1())
-        builder = (
-            _builder(subject, self._certificate.subject, key, self._validity)
-            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-            .add_extension(_usage(sign=False), critical=True)
-            .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
-            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False)
-        )
+        builder = _builder(subject, self._certificate.subject, key.public_key(), self._validity)
+        builder = self._completed(builder, usage)
         if names is not None:
             builder = builder.add_extension(names, critical=False)
         certificate = builder.sign(self._key, hashes.SHA256())
         return Pair(certificate.public_bytes(serialization.Encoding.PEM), _key_pem(key))
 
+    def _completed(self, builder: x509.CertificateBuilder, usage: x509.ObjectIdentifier) -> x509.CertificateBuilder:
+        """Add what all certificates of servers and clients have."""
+        return (
+            builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(_usage(sign=False), critical=True)
+            .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False)
+        )
+
 
 def _self_signed(name: x509.Name, key: ec.EllipticCurvePrivateKey, validity: timedelta) -> x509.Certificate:
     return (
-        _builder(name, name, key, validity)
+        _builder(name, name, key.public_key(), validity)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .add_extension(_usage(sign=True), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
@@ -82,14 +94,14 @@ def _self_signed(name: x509.Name, key: ec.EllipticCurvePrivateKey, validity: tim
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, validity: timedelta
+    subject: x509.Name, issuer: x509.Name, key: CertificatePublicKeyTypes, validity: timedelta
 ) -> x509.CertificateBuilder:
     now = datetime.now(UTC)
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(issuer)
-        .public_key(key.public_key())
+        .public_key(key)
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - _SKEW)
         .not_valid_after(now + validity)

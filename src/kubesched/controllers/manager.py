@@ -8,6 +8,7 @@ from contextlib import suppress
 
 from kubesched.controllers.api_services import ApiServiceController
 from kubesched.controllers.autoscaler import AutoscalerController
+from kubesched.controllers.certificates import CertificateController, SignRequest
 from kubesched.controllers.control_plane import ControlPlaneController
 from kubesched.controllers.cronjob import CronJobController
 from kubesched.controllers.daemonset import DaemonSetController
@@ -47,14 +48,18 @@ class ControllerManager:
         root_certificate: str = "",
         workloads: bool = True,
         control_plane: bool = False,
+        sign_request: SignRequest | None = None,
     ) -> None:
         """Without `workloads`, nothing creates the pods of workloads, and nothing deletes objects without owners. With
-        `control_plane`, there are the objects by which a real control plane describes itself."""
+        `control_plane`, there are the objects by which a real control plane describes itself. With `sign_request`,
+        approved clients get certificates."""
         self._context = context
         self._task: asyncio.Task[None] | None = None
         self.controllers = list(self._make(lifecycle, heartbeat, root_certificate, workloads))
         if control_plane:
             self.controllers += self._control_plane()
+        if sign_request is not None:
+            self.controllers.append(CertificateController(context, sign_request))
 
     def _make(
         self,

@@ -77,8 +77,13 @@ class LocalCluster:
             features=options.gates.features,
             control_plane=True,
         )
-        certificate = self.server.identity.authority.certificate_pem.decode()
-        self.embedded = EmbeddedCluster(self.server.api, settings, root_certificate=certificate)
+        authority = self.server.identity.authority
+        self.embedded = EmbeddedCluster(
+            self.server.api,
+            settings,
+            root_certificate=authority.certificate_pem.decode(),
+            sign_request=authority.sign_request,
+        )
         self._scheduler_pods: SchedulerPods | None = None
         self._own_kubeconfig: Path | None = None
         """A file of this run alone, to be removed at its end."""

@@ -13,6 +13,7 @@ from random import Random
 from kubesched.api.quantity import QuantityError, nanos
 from kubesched.apiserver.admission import pod_groups
 from kubesched.apiserver.admission.allocation import ServiceAddresses
+from kubesched.apiserver.admission.certificate_requests import CERTIFICATE_REQUESTS, CertificateRequests
 from kubesched.apiserver.admission.limit_ranges import LimitRanges
 from kubesched.apiserver.admission.runtime_classes import apply_runtime_class
 from kubesched.apiserver.auth.claim_status import ClaimStatusAuthorization
@@ -40,7 +41,6 @@ _SYSTEM_CLASSES = ("system-cluster-critical", "system-node-critical")
 _STORAGE_CLASSES = "storage.k8s.io/storageclasses"
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 _TOPOLOGY = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
-_CERTIFICATES = "certificates.k8s.io/certificatesigningrequests"
 _REQUESTER = ("username", "groups", "uid", "extra")
 """The fields of a certificate request that say who made it."""
 _DEVICE_CLAIMS = ("resource.k8s.io/resourceclaims", "resource.k8s.io/resourceclaimtemplates")
@@ -82,6 +82,7 @@ class Admission:
         self.mutating = MutatingPolicies(store, registry, authorizer)
         self._names = NameGenerator(random)
         self._escalation = Escalation(authorizer)
+        self._certificate_requests = CertificateRequests(authorizer)
         self._claim_status = ClaimStatusAuthorization(authorizer)
         self.settings = settings
         self._addresses = ServiceAddresses(store, random)
@@ -113,7 +114,7 @@ class Admission:
 
     def create(self, resource: ApiResource, obj: JSON, user: UserInfo | None) -> None:
         self._escalation.check(resource, None, obj, user)
-        if resource.storage == _CERTIFICATES:
+        if resource.storage == CERTIFICATE_REQUESTS:
             sent = {field: value for field, value in (obj.get("spec") or {}).items() if field not in _REQUESTER}
             obj["spec"] = {**sent, **_requester(user or SERVER)}
         act = self._create.get(resource.storage)
@@ -174,6 +175,8 @@ class Admission:
             pod_groups.check_workload(self._store, new)
         elif old is not None and new is not None and storage == "batch/jobs" and not attributes.subresource:
             pod_groups.check_parallelism(self._store, old, new)
+        elif storage == CERTIFICATE_REQUESTS:
+            self._certificate_requests.check(attributes)
         self._policies.check(attributes)
         self.quotas.check(attributes)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kubesched.apiserver.admission.certificate_requests import CERTIFICATE_REQUESTS, CLIENT_SIGNER
 from kubesched.apiserver.kinds.registry import ApiResource
 from kubesched.apiserver.wire.request import ApiRequest
 from kubesched.base.types import JSON
@@ -26,7 +27,6 @@ _GATED = {
 WITHOUT_EFFECT = frozenset(
     (
         "APIService",
-        "CertificateSigningRequest",
         "FlowSchema",
         "Ingress",
         "IngressClass",
@@ -66,6 +66,8 @@ def _warnings(resource: ApiResource, obj: JSON) -> Iterator[str]:
         yield _GATED[resource.group_version]
     if resource.kind in WITHOUT_EFFECT and not resource.custom:
         yield f"{resource.kind} is stored but has no effect in this cluster"
+    if resource.storage == CERTIFICATE_REQUESTS and (signer := obj["spec"].get("signerName")) != CLIENT_SIGNER:
+        yield f"nothing signs certificates for {signer} in this cluster"
     if resource.kind == "CustomResourceDefinition" and not resource.custom:
         conversion = (obj.get("spec") or {}).get("conversion") or {}
         if conversion.get("strategy") == "Webhook":
