@@ -355,6 +355,9 @@ async def test_rules_review(api: ApiServer) -> None:
     answer = await as_user(api, "bob").create(f"{REVIEWS}/selfsubjectrulesreviews", {"spec": {"namespace": "default"}})
     resources = {name for rule in answer["status"]["resourceRules"] for name in rule["resources"]}
     assert "selfsubjectaccessreviews" in resources
+    masters = as_user(api, "ann", "system:masters")
+    answer = await masters.create(f"{REVIEWS}/selfsubjectrulesreviews", {"spec": {"namespace": "default"}})
+    assert [rule["nonResourceURLs"] for rule in answer["status"]["nonResourceRules"]].count(["*"]) == 1
 
 
 async def test_impersonation(api: ApiServer, client: LocalClient) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kubesched.apiserver.auth.authentication import MASTERS, Authenticator
+from kubesched.apiserver.auth.authentication import Authenticator
 from kubesched.apiserver.auth.rbac import AccessRequest, Authorizer, PolicyRule
 from kubesched.apiserver.auth.tokens import ISSUER, UNKNOWN, BoundObject, Claims, TokenError, Tokens
 from kubesched.apiserver.kinds.registry import ApiResource
@@ -173,9 +173,6 @@ class Reviews:
         if not namespace:
             raise bad_request("no namespace on request")
         rules = list(self._authorizer.rules_of(user, namespace))
-        if MASTERS in user.groups:
-            everything = frozenset("*")
-            rules += [PolicyRule(everything, everything, everything), PolicyRule(everything, paths=("*",))]
         return {
             "resourceRules": [_resource_rule(rule) for rule in rules if not rule.paths],
             "nonResourceRules": [
