@@ -221,7 +221,7 @@ async def test_a_disk_that_fails_is_said(tmp_path: Path) -> None:
         "/livez/etcd": 500,
         "/livez/ping": 200,
     }
-    assert answers["/readyz"].body == b"[+]ping ok\n[-]store failed: reason withheld\nreadyz check failed\n"
+    assert answers["/readyz"].body == b"[+]ping ok\n[-]etcd failed: reason withheld\nreadyz check failed\n"
     await store.close()
 
 
