@@ -54,6 +54,8 @@ class Witness(Subscriber):
         """Pods for which PostFilter failed in their last attempt, for example because an extender did. As upstream,
         such a pod waits for an event that helps one of its rejectors, or for the five-minute retry."""
         self.decisions = 0
+        self.binding: dict[Attempt, str] = {}
+        """The attempts whose bindings are under way, with the UIDs of their pods."""
 
     def decided(self, attempt: Attempt) -> None:
         self._note_known(attempt.pod)
@@ -134,6 +136,7 @@ class Witness(Subscriber):
 
     def binding_started(self, attempt: Attempt) -> None:
         pod = attempt.assumed
+        self.binding[attempt] = pod.uid
         known, scheduler = self.replica.seen_pod(pod), self.replica.scheduler
         if known is not None and known.node_name and scheduler is not None and not len(scheduler.shared.inbox):
             self._report(
@@ -148,6 +151,9 @@ class Witness(Subscriber):
     def has_placed(self, uid: str, node: str) -> bool:
         """Whether the process has placed a pod on a node, and the watch has not delivered it yet."""
         return uid in self._placed and self._placed[uid][1] == node
+
+    def finished(self, attempt: Attempt) -> None:
+        self.binding.pop(attempt, None)
 
     def requeued(self, attempt: Attempt, pod: api.Pod) -> None:
         if attempt.pod.uid in self._placed and self._has_bound(self, attempt.pod, attempt.chosen):
@@ -222,11 +228,14 @@ class DeviceWatcher:
 class ProcessCheck:
     """Compares the parts of one scheduler process with each other and with what its informers hold."""
 
-    def __init__(self, replica: Replica, report: Report, reserved: Mapping[str, Container[str]]) -> None:
+    def __init__(
+        self, replica: Replica, report: Report, reserved: Mapping[str, Container[str]], witness: Witness
+    ) -> None:
         """`reserved` has the pods, by UID, for which a plugin of a process has reserved something."""
         self._replica = replica
         self._report = report
         self._reserved = reserved
+        self._witness = witness
         self._alive: set[str] = set()
         """The pods that were assumed at the last check and had not been deleted."""
         self._seen: Hashable = None
@@ -260,6 +269,8 @@ class ProcessCheck:
         places = [pod.metadata.uid for pod in (*waiting, *lists.in_flight)]
         here = set(places)
         reserved = self._reserved.get(self._replica.process.name, ())
+        # A pod may come back, with a backup, while its last binding is still under way.
+        binding = self._witness.binding.values()
         if len(places) != len(here):
             twice = sorted({uid for uid in places if places.count(uid) > 1})
             self._wrong("queue", f"in two places of the queue: {twice}")
@@ -272,7 +283,7 @@ class ProcessCheck:
                 self._wrong("queue", f"{pod.key} waits although it is on {known.node_name}")
             elif uid in placed:
                 self._wrong("queue", f"{pod.key} waits although it has a place")
-            elif uid in reserved and not known.is_terminating:  # it is not tried again: a pop skips it
+            elif uid in reserved and uid not in binding and not known.is_terminating:  # else a pop skips it
                 self._wrong(
                     "reserved", f"{pod.key} waits; Reserve was called for it, and neither Unreserve nor PostBind"
                 )

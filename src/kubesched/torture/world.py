@@ -252,7 +252,9 @@ class World:
                 self._checked[replica.process] = replica.process.steps
                 check = self._checks.get(replica.process)
                 if check is None:
-                    check = self._checks[replica.process] = ProcessCheck(replica, self.report, self.mood.reserved)
+                    check = self._checks[replica.process] = ProcessCheck(
+                        replica, self.report, self.mood.reserved, self._current[replica.name]
+                    )
                 check.run()
                 self._current[replica.name].forget_known()
 
