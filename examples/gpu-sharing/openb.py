@@ -34,6 +34,9 @@ MEMORY = {"memory_mib": 1, "memory_gib": 1024, "memory_bytes": 1 / MIB}
 """Columns of memory, in MiB."""
 PLENTY_MIB = 2**20
 """What a node has if the trace has no memory."""
+ONLY_NODES = frozenset({"sn", "model"})
+ONLY_PODS = frozenset({"gpu_milli", "gpu_spec", "qos", "pod_phase", "creation_time"})
+"""Columns by which swapped files are noticed."""
 MODELS = re.compile(r"[|,;/\s]+")
 
 
@@ -83,6 +86,8 @@ class Trace(NamedTuple):
 
 def read_trace(nodes: Path, pods: Path) -> Trace:
     """Read both files."""
+    if ONLY_PODS & _columns(nodes) and ONLY_NODES & _columns(pods):
+        raise TraceError(f"{nodes}:1: these are the columns of pods, and {pods} has those of nodes; swap the two files")
     trace = Trace(_distinct(_read(nodes, _node)), _read(pods, _pod))
     if not trace.capacity:
         raise TraceError(f"{nodes}: no node has a GPU; column gpu must be above 0 for some")
@@ -188,12 +193,10 @@ class _Row:
 def _read(path: Path, parse: Callable[[_Row, int], T]) -> list[T]:
     try:
         with _opened(path) as file:
-            first = file.readline()
-            separator = max(",;\t", key=first.count)
-            names = [each.strip().lower() for each in next(csv.reader([first], delimiter=separator), [])]
+            names, separator = _head(file)
             lines = csv.reader(file, delimiter=separator)
             found = [
-                parse(_Row(path, lines.line_num + 1, dict(zip(names, cells, strict=False))), number)
+                parse(_Row(path, lines.line_num + 1, _cells(path, lines.line_num + 1, names, cells)), number)
                 for number, cells in enumerate(each for each in lines if any(cell.strip() for cell in each))
             ]
     except (OSError, UnicodeError, EOFError, csv.Error) as problem:
@@ -201,6 +204,29 @@ def _read(path: Path, parse: Callable[[_Row, int], T]) -> list[T]:
     if not found:
         raise TraceError(f"{path}: the file has no rows; it needs a line with names of columns and a line per entry")
     return found
+
+
+def _head(file: TextIO) -> tuple[list[str], str]:
+    """The names of the columns, and what separates them."""
+    first = file.readline()
+    separator = max(",;\t", key=first.count)
+    return [each.strip().lower() for each in next(csv.reader([first], delimiter=separator), [])], separator
+
+
+def _columns(path: Path) -> set[str]:
+    try:
+        with _opened(path) as file:
+            return set(_head(file)[0])
+    except (OSError, UnicodeError, EOFError, csv.Error) as problem:
+        raise TraceError(f"{path}: {problem}") from None
+
+
+def _cells(path: Path, line: int, names: Sequence[str], cells: Sequence[str]) -> dict[str, str]:
+    """The values of a line by column. A missing one must not count as an empty one: the line may be cut off."""
+    if len(cells) < len(names):
+        has = f"the line has {len(cells)} values, and there are {len(names)} columns"
+        raise TraceError(f"{path}:{line}: {has}; write one for each, which may be empty")
+    return dict(zip(names, cells, strict=False))
 
 
 def _opened(path: Path) -> TextIO:

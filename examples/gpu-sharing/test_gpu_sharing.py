@@ -190,6 +190,7 @@ def test_the_command_prints_json(capsys: pytest.CaptureFixture[str], tmp_path: P
         ("name,cpu_milli,num_gpu\na,x,1\n", ":2: cpu_milli is 'x'; it must be a number from 0 on"),
         ("name,num_gpu\na,1\n", ":2: cpu_milli is missing"),
         ("name,cpu_milli\n", "the file has no rows"),
+        ("name,cpu_milli,num_gpu\na,1000,1\nb,1000\n", ":3: the line has 2 values, and there are 3 columns; write one"),
     ],
 )
 def test_a_bad_trace_is_refused(pods: str, problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -200,6 +201,14 @@ def test_a_bad_trace_is_refused(pods: str, problem: str, tmp_path: Path, capsys:
         read_trace(NODES, file)
     assert main(["--nodes", str(NODES), "--pods", str(file)]) == 1
     assert problem in capsys.readouterr().err
+
+
+def test_swapped_files_are_refused() -> None:
+    """The nodes of a trace could be read as pods, and its pods as nodes, to a table that means nothing."""
+    with pytest.raises(
+        TraceError, match=r"pods-small\.csv:1: these are the columns of pods, and .*; swap the two files"
+    ):
+        read_trace(PODS, NODES)
 
 
 def test_traces_of_the_family_differ_in_columns(tmp_path: Path) -> None:
