@@ -16,6 +16,7 @@ from kubesched.queue.pods import QueuedPodInfo
 from kubesched.scheduler.attempt import Attempt, Dropped
 from kubesched.scheduler.scheduler import Scheduler
 from kubesched.scheduler.subscribers.publisher import Subscriber
+from kubesched.torture.moods import LIE
 from kubesched.torture.oracle import SeenCluster, SeenStorage, fits, objections, required_terms
 from kubesched.torture.workload import ZONE
 
@@ -51,8 +52,9 @@ class Witness(Subscriber):
         self.knew_limits: set[str] = set()
         """Pods that were placed when the process knew how many volumes the node takes, and all claims there."""
         self.failed_preemptions: set[str] = set()
-        """Pods for which PostFilter failed in their last attempt, for example because an extender did. As upstream,
-        such a pod waits for an event that helps one of its rejectors, or for the five-minute retry."""
+        """Pods for which PostFilter failed in their last attempt, for example because an extender did, or found nothing
+        because a plugin lied to it. As upstream, such a pod waits for an event that helps one of its rejectors, or for
+        the five-minute retry."""
         self.decisions = 0
         self.binding: dict[Attempt, str] = {}
         """The attempts whose bindings are under way, with the UIDs of their pods."""
@@ -61,7 +63,7 @@ class Witness(Subscriber):
         self._note_known(attempt.pod)
         self.decisions += 1
         said = attempt.post_filter_status
-        failed = said is not None and said.code is Code.ERROR
+        failed = said is not None and (said.code is Code.ERROR or LIE in said.message)
         (self.failed_preemptions.add if failed else self.failed_preemptions.discard)(attempt.pod.uid)
         if attempt.outcome is not Outcome.SCHEDULED:
             return

@@ -21,6 +21,7 @@ WAYS = ("raises", "refuses", "is slow")
 MOODY = "Moody"
 LIAR = "Liar"
 LIES = "liar"
+LIE = "not this one"
 KNOCK, OPEN = "knock", "open"
 KNOCK_SECONDS = 3.0
 
@@ -171,7 +172,7 @@ def lying_plugin(mood: Mood) -> type[Plugin]:
             return [on(Resource.NODE, Action.ADD | Action.UPDATE)]
 
         def filter(self, state: CycleState, pod: api.Pod, node: NodeInfo) -> Status | None:
-            return unschedulable("not this one") if mood.now(LIES) else None
+            return unschedulable(LIE) if mood.now(LIES) else None
 
         def score(self, state: CycleState, pod: api.Pod, node: NodeInfo) -> int:
             return min(100, len(node.pods)) if mood.now(LIES) else 50
