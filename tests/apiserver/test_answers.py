@@ -13,7 +13,8 @@ from kubesched.apiserver.rest.patch import MERGE_PATCH
 from kubesched.apiserver.storage.store import decode
 from kubesched.base.types import JSON
 
-OWN_WARNING = "is stored but has no effect in this cluster"
+OWN_WARNING = " in this cluster"
+"""How warnings end that only the embedded cluster has: what it stores and does nothing with."""
 
 
 async def test_the_words_of_kube_apiserver(client: LocalClient) -> None:
