@@ -104,7 +104,10 @@ class NullBinder:
             for pod in filter(self._is_next, running.pop("", ())):
                 node = next(self._names)
                 victims = [each for each in running[node] if each.priority < pod.priority]
-                self._preempt(pod, node, victims) if victims else await self._bind(client, pod, node)
+                if victims:
+                    self._preempt(pod, node, victims)
+                else:
+                    await self._bind(client, pod, node)
             await self._connect()
             print(READY, flush=True)
             while True:
