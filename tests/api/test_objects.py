@@ -449,3 +449,23 @@ def test_unreadable_json_is_an_invalid_object(body: bytes, problem: str) -> None
     """Nesting beyond Python's limit and invalid UTF-8 are refused like any other malformed object."""
     with pytest.raises(InvalidObject, match=problem):
         decode(body)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "spec"),
+    [
+        ("maxSkew", 2**31, {"topologySpreadConstraints": [{"maxSkew": 2**31}]}),
+        ("priority", -(2**31) - 1, {"priority": -(2**31) - 1}),
+        ("tolerationSeconds", 2**63, {"tolerations": [{"tolerationSeconds": 2**63}]}),
+        (
+            "weight",
+            2**63,
+            {"affinity": {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 2**63}]}}},
+        ),
+    ],
+)
+def test_a_number_that_an_api_server_cannot_have_is_refused(field: str, value: int, spec: dict[str, object]) -> None:
+    """A number beyond the type of its field is refused: on a node, its pod could stop others from being scheduled."""
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}
+    with pytest.raises(InvalidObject, match=rf"{field}.*\({value}\)"):
+        decode(pod)

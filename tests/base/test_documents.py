@@ -36,6 +36,11 @@ HOSTILE = {
     "open brackets": ("[" * 80_000, "nested deeper than 128 levels"),
     "alias bomb": (BOMB, "values, with those that aliases repeat"),
     "long aliases": (f"a: &a {'x' * 100_000}\nb: [{','.join(['*a'] * 1000)}]", "aliases repeat more than"),
+    "deep aliases": (
+        "a: &a []\n"
+        + "".join(f"{name}: &{name} {'[' * 60}*{before}{']' * 60}\n" for before, name in ("ab", "bc", "cd")),
+        "nested deeper than 128 levels",
+    ),
     "itself": ("a: &a [*a]", "an alias refers to a value that contains it"),
     "size": (f"a: {'x' * (4 << 20)}", "at most 3,145,728 are read"),
 }
@@ -51,6 +56,55 @@ def test_a_hostile_document_is_refused_with_the_limit(text: str, limit: str, enc
     with pytest.raises(DocumentLimitError, match=limit):
         read_yaml_documents(f"---\nb: 1\n---\n{text}", REQUEST)
     assert time.process_time() - started < 30
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '!!int ""',
+        "!!int +",
+        '!!float ""',
+        "!!float _",
+        "!!bool maybe",
+        "!!null 1",
+        "!!timestamp x",
+        "!!timestamp 2001-01-01",
+        "!!set {b, c}",
+        "!!omap [b: 1]",
+        "!!pairs [b: 1]",
+        "!!binary /w==",
+        ".inf",
+        ".nan",
+        f"!!int {'1:' * 100000}1",
+    ],
+)
+def test_a_tag_makes_nothing_but_json(text: str) -> None:
+    """A value that is not what its tag says, or that JSON does not have, is refused, soon."""
+    started = time.process_time()
+    with pytest.raises(DocumentError):
+        read_yaml(f"a: {text}")
+    assert time.process_time() - started < 10
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("!!int 0x1f", 31),
+        ("!!float 1", 1.0),
+        ("!!bool y", True),
+        ("!!null ~", None),
+        ("!!binary YQ==", "a"),
+        ("18446744073709551615", 2**64 - 1),
+        ("18446744073709551616", float(2**64)),
+        ("0x10000000000000000",) * 2,
+        ("1e400",) * 2,
+        ("-1e400",) * 2,
+    ],
+)
+def test_tagged_and_large_values_are_those_of_go(text: str, value: object) -> None:
+    """Tags that fit are followed. What Go's numbers cannot hold is a float, or else a string."""
+    read = read_yaml(f"a: {text}")["a"]
+    assert (read, type(read)) == (value, type(value))
 
 
 def test_merged_mappings_count_as_repeated() -> None:

@@ -158,15 +158,16 @@ def test_a_new_resource_is_a_new_column() -> None:
 
 
 def test_several_pods_move_at_once() -> None:
-    """Placing and removing pods on several rows at once equals one at a time, including tags and new columns."""
+    """Placing and removing pods on rows at once equals one at a time, including tags and new columns."""
     one, other = table_of(node("a"), node("b")), table_of(node("a"), node("b"))
     pods = [info("p", cpu="1", host_ports=[80]), info("q", requests={"example.com/new": 3})]
-    one.place_each([(pods[0], 0), (pods[1], 1)])
-    other.place(pods[0], 0)
-    other.place(pods[1], 1)
+    moves = [(pods[0], 0), (pods[1], 1), (info("r", cpu="2"), 1)]
+    one.place_each(moves)
+    for each, row in moves:
+        other.place(each, row)
     assert one.used.tolist() == other.used.tolist()
     assert one.tagged == other.tagged != {}
-    one.take_off_each([(pods[0], 0), (pods[1], 1)])
+    one.take_off_each(moves)
     assert not one.used.any()
     assert one.tagged == {}
     assert one.pods == [{}, {}]

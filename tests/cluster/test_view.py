@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import pytest
 from tests.builders import HOSTNAME, ZONE, cluster, node, pod, taint
 
 from kubesched.cluster.state import ClusterState
@@ -62,6 +65,19 @@ def test_a_mask_is_counted_before_it_is_unfolded() -> None:
     everything = Nodes(state.nodes, mask=np.ones(3, dtype=np.bool_))
     assert everything.rows == slice(0, 3)
     assert len(Nodes(state.nodes, mask=np.zeros(3, dtype=np.bool_))) == 0
+
+
+def test_columns_refuse_to_be_written_to() -> None:
+    """Computing in place on any column raises, on the whole table and on some rows; the table keeps its values."""
+    table = three().nodes
+    before = (table.allocatable.copy(), table.used.copy(), table.valid.copy(), table.unschedulable.copy())
+    for nodes in (Nodes(table), Nodes(table, np.array([2, 0])), Nodes(table, slice(1, 2))):
+        columns: list[Any] = [nodes.allocatable("cpu"), nodes.requested("cpu"), nodes.pod_count, nodes.label(ZONE)]
+        for column in (*columns, nodes.valid, nodes.unschedulable, nodes.declares("x")):
+            with pytest.raises(ValueError, match="read-only"):
+                column[:] = 0
+    after = (table.allocatable, table.used, table.valid, table.unschedulable)
+    assert all(np.array_equal(was, now) for was, now in zip(before, after, strict=True))
 
 
 def test_labels() -> None:

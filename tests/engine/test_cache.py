@@ -101,7 +101,7 @@ class Emptiest(Plugin):
     reads = Reads.PODS
 
     def score_all(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Ints | int:
-        return nodes.pod_count.copy()
+        return nodes.pod_count
 
     def normalize(self, state: CycleState, pod: api.Pod, scores: Ints) -> Ints:
         return default_normalize(scores, reverse=True)
@@ -126,6 +126,25 @@ class Noted(Plugin):
 
     def score(self, state: CycleState, pod: api.Pod, node: NodeInfo) -> int:
         return state.read("Noted again", int)
+
+
+class InPlace(Plugin):
+    """Computes in place on a column of the table."""
+
+    name = "InPlace"
+
+    def score_all(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Ints | int:
+        free = nodes.allocatable("cpu")
+        free -= nodes.requested("cpu")
+        return np.minimum(free, 100)
+
+
+def test_a_plugin_cannot_change_the_table() -> None:
+    """A plugin that computes in place on a column fails its attempt by name, and the nodes keep what they have."""
+    made = cluster(node("n1", cpu=4), node("n2", cpu=4), pod("p", node="n1", cpu=1))
+    decision = schedule(default_engine(made, InPlace), pod("web", cpu=1))
+    assert 'running Score plugin "InPlace": ValueError: ' in decision.message
+    assert Nodes(made.nodes).allocatable("cpu").tolist() == [4000, 4000]
 
 
 def summary(decision: Decision, cluster: ClusterState) -> dict[str, Any]:

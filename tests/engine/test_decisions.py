@@ -653,6 +653,19 @@ def test_an_error_behind_a_rejection_is_not_reached() -> None:
     assert schedule(engine_of(made, NodeUnschedulable, Fails), pod()).node == "b"
 
 
+def test_of_several_errors_that_of_the_first_node_counts() -> None:
+    """The error does not depend on the numbers that a plugin gives to its errors."""
+
+    class Backwards(Plugin):
+        name = "Backwards"
+
+        def filter_all(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Verdicts | None:
+            return Verdicts(np.array([2, 1]), {1: error("second"), 2: error("first")}.__getitem__)
+
+    decision = schedule(engine_of(cluster(node("a"), node("b")), Backwards, fixed()), pod())
+    assert decision.message == 'running "Backwards" filter plugin: first'
+
+
 def test_skipping_in_prescore() -> None:
     """A plugin whose PreScore skips adds no points and is not in the record, with or without cached scores."""
 

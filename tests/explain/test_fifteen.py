@@ -26,7 +26,7 @@ EXPECTED = {
     "gate": "scheduling gates to be removed: example.com/quota",
     "port": "port 80/TCP is held by default/web-3",
     "scheduler": "for scheduler volcano",
-    "devices": "asks for 2 of class gpu.example.com; the node has 1 devices, 1 of them free",
+    "devices": "asks for 2 of class gpu.example.com; the node has 1 device, 1 of them free",
     "class": "its storage class fast does not exist",
     "max-pods": "too many pods: 2 of at most 2 are there",
     "node-name": "names node ghost in spec.nodeName",

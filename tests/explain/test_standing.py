@@ -8,6 +8,8 @@ import pytest
 from tests.explain import fifteen
 
 import kubesched
+from kubesched.explain.document import Table, Text, pod_document
+from kubesched.explain.report import PodReport
 from kubesched.explain.standing import Queued, State, standing
 
 
@@ -108,3 +110,30 @@ def test_no_nodes_at_all() -> None:
     report = cluster.explainer().pending().pods[0]
     assert report.headline == "default/a: the cluster has no nodes"
     assert report.suggestions == ()
+
+
+def test_events_that_wake_a_pod_are_in_words() -> None:
+    """Kinds of which any change counts are named together, without their groups."""
+    queued = Queued(queue="unschedulable", wakes=("Pod *", "storage.k8s.io/CSINode *", "Node Add"))
+    report = PodReport(pod="default/web", state=State.PENDING, headline="pending", queued=queued)
+    texts = [each.text for each in pod_document(report) if isinstance(each, Text)]
+    assert texts == [
+        "In the scheduler's queue: unschedulable. It would be tried again after: any change of Pod, CSINode; Node Add."
+    ]
+
+
+def test_a_pod_of_a_daemon_set_is_about_its_node() -> None:
+    """That node comes first, and to let the pod go elsewhere is no help."""
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n9"]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    pod = fifteen.pod("ds", "6", affinity={"nodeAffinity": required})
+    owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "ds", "uid": "ds", "controller": True}
+    pod["metadata"]["ownerReferences"] = [owner]
+    full = fifteen.pod("full", "8", priority=9, nodeName="n9")
+    explainer = kubesched.Cluster(
+        *(fifteen.node(f"n{number}", number) for number in range(1, 10)), pod, full
+    ).explainer()
+    report = explainer.pod(explainer.find("ds"))
+    assert not [each.words for each in report.suggestions if "affinity" in each.words]
+    (table,) = [each for each in pod_document(report) if isinstance(each, Table) and each.columns[0] == "node"]
+    assert table.rows[0][0] == "n9"

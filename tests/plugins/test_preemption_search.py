@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.builders import HOSTNAME, ZONE, affinity, budget, cluster, node, pod, pod_term, selector, spread
@@ -16,8 +18,10 @@ from tests.harness import default_engine, schedule
 from kubesched.api import objects as api
 from kubesched.cluster.state import ClusterState
 from kubesched.engine.engine import Engine
+from kubesched.engine.outcome import Outcome
 from kubesched.framework.plugin import PostFilterResult
 from kubesched.framework.state import CycleState
+from kubesched.plugins.default_preemption import search as preemption_search
 from kubesched.plugins.default_preemption.dry_run import OneRowProbe, Trial, dry_run
 from kubesched.plugins.default_preemption.plugin import DefaultPreemption
 from kubesched.plugins.default_preemption.search import Candidates, CandidateSearch
@@ -144,6 +148,59 @@ def test_unchanged_rows_are_not_tried_again() -> None:
     row = made.nodes.row_of[chosen.nominated_node_name]
     schedule(engine, pod("new3", priority=10, cpu="3"))
     assert {each for rows in tried[1:] for each in rows} == {row}
+
+
+def test_few_sets_of_classes_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With too many sets of classes of moved pods everything is tried again, with the same result."""
+    monkeypatch.setattr(preemption_search, "MOST_SETS", -3)  # none at all, for three nodes
+    made = filled([(row, {"cpu": "1", "labels": {"own": f"{row}{i}"}}) for row in range(3) for i in range(3)], [])
+    engine = default_engine(made)
+    search = watched(engine)
+    for number in range(3):
+        schedule(engine, pod(f"new{number}", priority=10, **PREEMPTORS["spread"]))
+        compare(search)
+        (cached,) = search._cached.values()
+        assert len(cached.moved_classes) <= 3
+
+
+def test_trials_are_bounded_by_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The least recently used classes are dropped, also if they have no candidate."""
+    for name, value in {"CACHE_BYTES": 50, "CLASS_BYTES": 10, "SET_BYTES": 0, "TRIAL_BYTES": 0, "ROW_BYTES": 0}.items():
+        monkeypatch.setattr(preemption_search, name, value)
+    made = filled([(row, RUNNING[0]) for row in range(3)], [])
+    engine = default_engine(made)
+    search = watched(engine)
+    decisions = [schedule(engine, pod(f"new{number}", priority=10, cpu=str(100 + number))) for number in range(9)]
+    assert all(decision.outcome is Outcome.UNSCHEDULABLE for decision in decisions)
+    assert [kept() for kept in search._cached] == [decision.info.pod_class for decision in decisions[-5:]]
+    assert search._bytes == 50
+
+
+def test_pods_that_fit_nowhere_leave_no_trials_behind() -> None:
+    """A class goes with its last pod, and so do its trials, except for the last few."""
+    made = cluster(node("n0", cpu="1"), pod("r", node="n0", cpu="1"))
+    engine = default_engine(made)
+    search = watched(engine)
+    for number in range(made.classes.RECENT + 50):
+        schedule(engine, pod(f"p{number}", priority=10, cpu=str(100 + number)), record=False)
+    gc.collect()
+    assert len(search._cached) <= made.classes.RECENT + 1
+    assert search._bytes == sum(each.size for each in search._cached.values())
+
+
+def test_a_nominated_pod_is_tried_again_after_budgets_have_changed() -> None:
+    """Nothing is cached then, not even for the node that the pod is nominated to."""
+    made = filled([(row, RUNNING[0]) for row in range(3)] * 3, [])
+    engine = default_engine(made)
+    preemptor = pod("new", priority=10, cpu="3")
+    first = schedule(engine, preemptor).post_filter
+    assert first is not None
+    follow(made, preemptor, first, "nominate")
+    made.set(budget("pdb", selector(DB), allowed=0))
+    again = schedule(engine, preemptor)
+    assert again.outcome is Outcome.UNSCHEDULABLE
+    assert again.post_filter is not None
+    assert again.post_filter.victims
 
 
 def test_no_more_candidates_than_upstream_compares() -> None:

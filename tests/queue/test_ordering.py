@@ -1,5 +1,6 @@
 """QueueSort: by key, by comparison, and with plugins that fail."""
 
+import pytest
 from tests.queue.support import Rig, make_pod
 
 from kubesched.api import objects as api
@@ -42,6 +43,49 @@ class Hopeless:
 
     def less(self, a: QueuedPodInfo, b: QueuedPodInfo) -> bool:
         raise SystemExit("no")
+
+
+class Incomparable:
+    """A value like a NumPy array, whose comparisons are neither true nor false."""
+
+    def __eq__(self, other: object) -> bool:
+        raise SystemExit("no")
+
+    def __lt__(self, other: object) -> bool:
+        raise SystemExit("no")
+
+    def __bool__(self) -> bool:
+        raise SystemExit("no")
+
+    __hash__ = None  # type: ignore[assignment]  # as those of arrays
+
+
+class IncomparableKeys:
+    """Orders by values that cannot be compared."""
+
+    name = "IncomparableKeys"
+
+    def sort_key(self, pod: api.Pod) -> Incomparable:
+        return Incomparable()
+
+
+class Vague:
+    """Answers with what is neither true nor false."""
+
+    name = "Vague"
+
+    def less(self, a: QueuedPodInfo, b: QueuedPodInfo) -> Incomparable:
+        return Incomparable()
+
+
+@pytest.mark.parametrize("plugin", [IncomparableKeys, Vague])
+def test_pods_whose_keys_cannot_be_compared_keep_their_order(plugin: type) -> None:
+    """Keys and answers that raise when they are compared leave pods in the order of their arrival."""
+    rig = Rig(sort=plugin())
+    for name in "abcdef":
+        rig.queue.add(make_pod(name))
+        rig.clock.time += 1
+    assert rig.pop_names() == list("abcdef")
 
 
 def test_pods_are_ordered_by_priority_then_time() -> None:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from msgspec import field
 
-from kubesched.api.meta import NodeSelector, Object, ObjectMeta, Part
+from kubesched.api.meta import Int64, NodeSelector, Object, ObjectMeta, Part
 from kubesched.api.quantity import Quantity
 
 API_VERSION = "resource.k8s.io/v1"
@@ -29,11 +29,11 @@ ALL = "All"
 
 
 class DeviceAttribute(Part, frozen=True):
-    int_: int | None = field(default=None, name="int")
+    int_: Int64 | None = field(default=None, name="int")
     bool_: bool | None = field(default=None, name="bool")
     string: str | None = None
     version: str | None = None
-    ints: tuple[int, ...] = ()
+    ints: tuple[Int64, ...] = ()
     bools: tuple[bool, ...] = ()
     strings: tuple[str, ...] = ()
     versions: tuple[str, ...] = ()
@@ -100,8 +100,8 @@ class Device(Part, frozen=True):
 
 class ResourcePool(Part, frozen=True):
     name: str = ""
-    generation: int = 0
-    resource_slice_count: int = 0
+    generation: Int64 = 0
+    resource_slice_count: Int64 = 0
 
 
 class ResourceSliceSpec(Part, frozen=True):
@@ -160,7 +160,7 @@ class DeviceToleration(Part, frozen=True):
     operator: str = ""
     value: str = ""
     effect: str = ""
-    toleration_seconds: int | None = None
+    toleration_seconds: Int64 | None = None
 
 
 class CapacityRequirements(Part, frozen=True):
@@ -171,7 +171,7 @@ class ExactDeviceRequest(Part, frozen=True):
     device_class_name: str = ""
     selectors: tuple[DeviceSelector, ...] = ()
     allocation_mode: str = ""
-    count: int = 0
+    count: Int64 = 0
     admin_access: bool | None = None
     tolerations: tuple[DeviceToleration, ...] = ()
     capacity: CapacityRequirements | None = None
@@ -182,7 +182,7 @@ class DeviceSubRequest(Part, frozen=True):
     device_class_name: str = ""
     selectors: tuple[DeviceSelector, ...] = ()
     allocation_mode: str = ""
-    count: int = 0
+    count: Int64 = 0
     tolerations: tuple[DeviceToleration, ...] = ()
     capacity: CapacityRequirements | None = None
 

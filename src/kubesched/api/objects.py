@@ -21,6 +21,7 @@ from kubesched.api.devices import DeviceTaintRule as DeviceTaintRule
 from kubesched.api.devices import ResourceClaim as ResourceClaim
 from kubesched.api.devices import ResourceClaimTemplate as ResourceClaimTemplate
 from kubesched.api.devices import ResourceSlice as ResourceSlice
+from kubesched.api.meta import Int32, Int64
 from kubesched.api.meta import LabelSelector as LabelSelector
 from kubesched.api.meta import LabelSelectorRequirement as LabelSelectorRequirement
 from kubesched.api.meta import NodeSelector as NodeSelector
@@ -66,7 +67,7 @@ class ResourceRequirements(Part, frozen=True):
 
 
 class PreferredSchedulingTerm(Part, frozen=True):
-    weight: int = 0
+    weight: Int32 = 0
     preference: NodeSelectorTerm = NodeSelectorTerm()
 
 
@@ -85,7 +86,7 @@ class PodAffinityTerm(Part, frozen=True):
 
 
 class WeightedPodAffinityTerm(Part, frozen=True):
-    weight: int = 0
+    weight: Int32 = 0
     pod_affinity_term: PodAffinityTerm = PodAffinityTerm()
 
 
@@ -110,7 +111,7 @@ class Toleration(Part, frozen=True):
     operator: str = ""
     value: str = ""
     effect: str = ""
-    toleration_seconds: int | None = None
+    toleration_seconds: Int64 | None = None
 
 
 class Taint(Part, frozen=True):
@@ -120,11 +121,11 @@ class Taint(Part, frozen=True):
 
 
 class TopologySpreadConstraint(Part, frozen=True):
-    max_skew: int = 0
+    max_skew: Int32 = 0
     topology_key: str = ""
     when_unsatisfiable: str = ""
     label_selector: LabelSelector | None = None
-    min_domains: int | None = None
+    min_domains: Int32 | None = None
     node_affinity_policy: str | None = None
     node_taints_policy: str | None = None
     match_label_keys: tuple[str, ...] = ()
@@ -141,21 +142,21 @@ class PersistentVolumeClaimVolumeSource(Part, frozen=True):
 class GCEPersistentDiskVolumeSource(Part, frozen=True):
     pd_name: str = ""
     fs_type: str = ""
-    partition: int = 0
+    partition: Int32 = 0
     read_only: bool = False
 
 
 class AWSElasticBlockStoreVolumeSource(Part, frozen=True):
     volume_id: str = field(default="", name="volumeID")
     fs_type: str = ""
-    partition: int = 0
+    partition: Int32 = 0
     read_only: bool = False
 
 
 class ISCSIVolumeSource(Part, frozen=True):
     target_portal: str = ""
     iqn: str = ""
-    lun: int = 0
+    lun: Int32 = 0
     read_only: bool = False
 
 
@@ -258,8 +259,8 @@ class Volume(Part, frozen=True):
 
 
 class ContainerPort(Part, frozen=True):
-    container_port: int = 0
-    host_port: int = 0
+    container_port: Int32 = 0
+    host_port: Int32 = 0
     host_ip: str = field(default="", name="hostIP")
     protocol: str = ""
 
@@ -294,7 +295,7 @@ class PodSchedulingGroup(Part, frozen=True):
 class PodSpec(Part, frozen=True):
     node_name: str = ""
     scheduler_name: str = ""
-    priority: int | None = None
+    priority: Int32 | None = None
     priority_class_name: str = ""
     preemption_policy: str | None = None
     node_selector: dict[str, str] = {}
@@ -311,7 +312,7 @@ class PodSpec(Part, frozen=True):
     resource_claims: tuple[PodResourceClaim, ...] = ()
     host_network: bool = False
     host_users: bool | None = None
-    termination_grace_period_seconds: int | None = None
+    termination_grace_period_seconds: Int64 | None = None
     restart_policy: str = ""
 
 
@@ -400,7 +401,7 @@ class Pod(Object, frozen=True):
 
 class ContainerImage(Part, frozen=True):
     names: tuple[str, ...] = ()
-    size_bytes: int = 0
+    size_bytes: Int64 = 0
 
 
 class NodeCondition(Part, frozen=True):
@@ -486,7 +487,7 @@ class PodDisruptionBudgetSpec(Part, frozen=True):
 
 
 class PodDisruptionBudgetStatus(Part, frozen=True):
-    disruptions_allowed: int = 0
+    disruptions_allowed: Int32 = 0
     disrupted_pods: dict[str, str] = {}
 
 
@@ -502,7 +503,7 @@ class PriorityClass(Object, frozen=True):
     api_version: ClassVar[str] = "scheduling.k8s.io/v1"
     kind: ClassVar[str] = "PriorityClass"
 
-    value: int = 0
+    value: Int32 = 0
     global_default: bool = False
     preemption_policy: str | None = None
 
@@ -578,7 +579,7 @@ class StorageClass(Object, frozen=True):
 
 
 class VolumeNodeResources(Part, frozen=True):
-    count: int | None = None
+    count: Int32 | None = None
 
 
 class CSINodeDriver(Part, frozen=True):

@@ -6,7 +6,7 @@ A Workload has templates of pod groups. A PodGroup is a set of pods that are sch
 
 from typing import ClassVar
 
-from kubesched.api.meta import Object, Part
+from kubesched.api.meta import Int32, Int64, Object, Part
 
 API_GROUP = "scheduling.k8s.io"
 API_VERSION = f"{API_GROUP}/v1alpha2"
@@ -21,7 +21,7 @@ class BasicSchedulingPolicy(Part, frozen=True):
 
 
 class GangSchedulingPolicy(Part, frozen=True):
-    min_count: int = 0
+    min_count: Int32 = 0
 
 
 class PodGroupSchedulingPolicy(Part, frozen=True):
@@ -43,7 +43,7 @@ class PodGroupTemplate(Part, frozen=True):
     scheduling_constraints: PodGroupSchedulingConstraints | None = None
     disruption_mode: str | None = None
     priority_class_name: str = ""
-    priority: int | None = None
+    priority: Int32 | None = None
 
 
 class WorkloadSpec(Part, frozen=True):
@@ -73,14 +73,14 @@ class PodGroupSpec(Part, frozen=True):
     scheduling_constraints: PodGroupSchedulingConstraints | None = None
     disruption_mode: str | None = None
     priority_class_name: str = ""
-    priority: int | None = None
+    priority: Int32 | None = None
     resource_claims: tuple[PodGroupResourceClaim, ...] = ()
 
 
 class Condition(Part, frozen=True):
     type: str = ""
     status: str = ""
-    observed_generation: int = 0
+    observed_generation: Int64 = 0
     last_transition_time: str | None = None
     reason: str = ""
     message: str = ""

@@ -9,6 +9,7 @@ Scalars are what Go's YAML library takes them for. The two libraries disagree ab
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -75,6 +76,8 @@ _SCALARS = (
     ("float", r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?", f".{_DIGITS}"),
     ("float", r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)", ".-+"),
 )
+_OTHERS = ("timestamp", "set", "omap", "pairs")
+"""Values that JSON does not have. They need an explicit tag, because plain dates are strings."""
 
 
 def scalars_as_go(cls: R) -> R:
@@ -110,8 +113,9 @@ class _Loader(SafeLoader):
         super().__init__(stream)
         self._limits = limits
         self._depth = self._values = self._characters = self._repeated = 0
-        self._anchored: dict[str, tuple[int, int]] = {}
-        """By anchor, how many values and characters an alias repeats."""
+        self._deepest = 0
+        self._anchored: dict[str, tuple[int, int, int]] = {}
+        """By anchor, how many values, characters and levels an alias repeats."""
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         event: Any = self.peek_event()  # type: ignore[no-untyped-call]  # the stubs lack it
@@ -120,18 +124,20 @@ class _Loader(SafeLoader):
             return super().compose_node(parent, index)
         self._depth += 1
         self._values += 1
-        if self._depth > self._limits.depth:
-            raise DocumentLimitError(f"nested deeper than {self._limits.depth} levels", event.start_mark)
+        self._check_depth(self._depth, event)
         self._check_values(event)
         anchor: str = event.anchor or ""
         self._anchored.pop(anchor, None)
         values, characters = self._values - 1, self._characters
+        before, self._deepest = self._deepest, self._depth
         node = super().compose_node(parent, index)
         self._depth -= 1
         if isinstance(node, yaml.ScalarNode):
             self._characters += len(node.value)
         if anchor:
-            self._anchored[anchor] = (self._values - values, self._characters - characters)
+            levels = self._deepest - self._depth
+            self._anchored[anchor] = (self._values - values, self._characters - characters, levels)
+        self._deepest = max(self._deepest, before)
         return node
 
     def _repeat(self, event: Any) -> None:
@@ -140,7 +146,9 @@ class _Loader(SafeLoader):
             if event.anchor in self.anchors:
                 raise DocumentLimitError("an alias refers to a value that contains it", event.start_mark)
             return  # the composer says that there is no such anchor
-        values, characters = found
+        values, characters, levels = found
+        self._deepest = max(self._deepest, self._depth + levels)
+        self._check_depth(self._deepest, event)
         self._values += values
         self._characters += characters
         self._repeated += characters
@@ -148,6 +156,10 @@ class _Loader(SafeLoader):
         if self._repeated > self._limits.size:
             limit = f"aliases repeat more than {self._limits.size:,} characters"
             raise DocumentLimitError(limit, event.start_mark)
+
+    def _check_depth(self, depth: int, event: yaml.Event) -> None:
+        if depth > self._limits.depth:
+            raise DocumentLimitError(f"nested deeper than {self._limits.depth} levels", event.start_mark)
 
     def _check_values(self, event: yaml.Event) -> None:
         if self._values > self._limits.values:
@@ -157,6 +169,40 @@ class _Loader(SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         mapping = super().construct_mapping(node, deep)
         return {key if isinstance(key, str) else _key(key, node): value for key, value in mapping.items()}
+
+    def construct_scalar(self, node: yaml.ScalarNode | yaml.MappingNode) -> Any:
+        """The text of a scalar. An explicit tag does not make any text a number: `!!int ""`, `!!int 1:30`."""
+        text = super().construct_scalar(node)
+        pattern = _PATTERNS.get(node.tag)
+        if pattern is not None and not pattern.fullmatch(text):
+            raise ConstructorError(None, None, f"this is no {node.tag.rpartition(':')[2]}", node.start_mark)
+        return text
+
+    def construct_number(self, node: yaml.ScalarNode) -> int | float | str:
+        number: int = self.construct_yaml_int(node)
+        if -(2**63) <= number < 2**64:
+            return number
+        return self.construct_finite(node) if node.value.lstrip("+-").isdecimal() else node.value
+
+    def construct_finite(self, node: yaml.ScalarNode) -> float | str:
+        number: float = self.construct_yaml_float(node)
+        if not math.isfinite(number) and node.value[-1].isalpha():
+            raise ConstructorError(None, None, "JSON has no such number", node.start_mark)
+        return number if math.isfinite(number) else node.value
+
+    def construct_decoded(self, node: yaml.ScalarNode) -> str:
+        return self.construct_yaml_binary(node).decode()
+
+
+_PATTERNS = {
+    f"tag:yaml.org,2002:{tag}": re.compile("|".join(f"(?:{pattern})" for name, pattern, _ in _SCALARS if name == tag))
+    for tag in ("bool", "null", "int", "float")
+}
+_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_number)
+_Loader.add_constructor("tag:yaml.org,2002:float", _Loader.construct_finite)
+_Loader.add_constructor("tag:yaml.org,2002:binary", _Loader.construct_decoded)
+for _tag in _OTHERS:
+    del _Loader.yaml_constructors[f"tag:yaml.org,2002:{_tag}"]
 
 
 def _key(key: object, node: yaml.MappingNode) -> str:

@@ -29,7 +29,16 @@ class MeanInterval(NamedTuple):
         return self.low > 0 or self.high < 0
 
     def __str__(self) -> str:
-        return f"{self.mean:.4g}" if self.half in (0.0, inf) else f"{self.mean:.4g} ± {self.half:.2g}"
+        mean = in_digits(self.mean)
+        return mean if self.half in (0.0, inf) else f"{mean} ± {in_digits(self.half, 2)}"
+
+
+def in_digits(value: float, digits: int = 4, *, sign: str = "") -> str:
+    """A number with so many significant digits, never with an exponent where it is large. Zero has no sign."""
+    if not value:
+        return "0"
+    large = abs(value) >= 10**digits - 0.5
+    return f"{value:{sign},.0f}" if large else f"{value:{sign}.{digits}g}"
 
 
 def mean_interval(values: Sequence[float]) -> MeanInterval:

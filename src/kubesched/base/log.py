@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Final, Protocol
 
@@ -11,6 +12,22 @@ ERROR: Final = -1
 
 POD_GROUP: Final[ContextVar[str]] = ContextVar("pod_group", default="")
 """The pod group whose cycle is running. Every message of the cycle, and of the bindings that it starts, has it."""
+
+
+LONGEST: Final = 10_000
+"""Characters of an exception's or a value's own text."""
+
+
+def text_of(value: object, render: Callable[[object], str] = str) -> str:
+    """The text of an object, perhaps a plugin's. Its own methods make it: they may raise anything, or say too much."""
+    try:
+        text = render(value)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as problem:
+        return f"<{render.__name__}() raised {type(problem).__name__}>"
+    shown = text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+    return shown if shown.isascii() else shown.encode("utf-8", "replace").decode()
 
 
 class Log(Protocol):

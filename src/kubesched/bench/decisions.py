@@ -12,6 +12,7 @@ import resource
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from random import Random
 from typing import TypedDict
 
@@ -42,11 +43,11 @@ class DecisionResult(TypedDict):
     rss_mb: int
 
 
-def measure_apart(workload: BenchWorkload) -> DecisionResult:
-    """Measure one workload in a separate process."""
-    command = [sys.executable, "-m", __name__, str(WORKLOADS.index(workload))]
+def measure_apart(workload: BenchWorkload, nodes: int | None = None) -> DecisionResult:
+    """Measure one workload in a separate process, perhaps with another number of nodes."""
+    command = [sys.executable, "-m", __name__, str(WORKLOADS.index(workload)), str(nodes or workload.nodes)]
     # In a separate session, so that Ctrl-C reaches only this process, which then ends the other one.
-    done = subprocess.run(  # noqa: S603 - this module and a number
+    done = subprocess.run(  # noqa: S603 - this module and two numbers
         command, check=True, stdout=subprocess.PIPE, text=True, start_new_session=True
     )
     result: DecisionResult = json.loads(done.stdout)
@@ -130,4 +131,4 @@ def table(results: list[DecisionResult]) -> Table:
 
 
 if __name__ == "__main__":
-    print(json.dumps(measure(WORKLOADS[int(sys.argv[1])])))
+    print(json.dumps(measure(replace(WORKLOADS[int(sys.argv[1])], nodes=int(sys.argv[2])))))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, Unpack
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from kubesched.cluster.counters import RowCounter
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - compared with host ports
 
@@ -49,6 +50,7 @@ class PodClass:
         "memo",
         "namespace",
         "node_requests",
+        "only_containers_count",
         "pods",
         "requests",
         "rows",
@@ -75,16 +77,20 @@ class PodClass:
         """The class of such pods without labels; None if this is it."""
         self.shared_spec = shared_spec
         self.spec = shared_spec.spec
+        self.only_containers_count: bool
+        """Whether all requests are those of the containers in the spec; then there is only one way to add them up."""
         self.requests: Requests
         self.node_requests: Requests
         self.terms: AffinityTerms
         self.tags: tuple[Tag, ...]
         if template is None:
+            self.only_containers_count = _only_containers_count(pod)
             self.requests = scheduling_requests(pod, features)
-            self.node_requests = node_requests(pod, features)
+            self.node_requests = self.requests if self.only_containers_count else node_requests(pod, features)
             self.terms = affinity_terms(pod.namespace, pod.spec.affinity)
             self.tags = tuple(_tags(pod))
         else:
+            self.only_containers_count = template.only_containers_count
             self.requests, self.node_requests = template.requests, template.node_requests
             self.terms, self.tags = template.terms, template.tags
         self.memo: dict[Hashable, Any] = {}
@@ -101,12 +107,13 @@ class PodClass:
         """The class of such pods without labels. Filters that read only specs answer the same for both."""
         return self if self.template is None else self.template
 
-    def remember(self, key: Hashable, make: Callable[[], T]) -> T:
-        """The cached result of `make` for `key`."""
+    def remember(self, key: Hashable, make: Callable[[Unpack[Ts]], T], *args: *Ts) -> T:
+        """The cached result of `make` for `key`. What is asked for with every pod gives arguments instead of a lambda,
+        which would be made each time."""
         try:
             found: T = self.memo[key]
         except KeyError:
-            found = self.memo[key] = make()
+            found = self.memo[key] = make(*args)
         return found
 
 
@@ -246,6 +253,15 @@ def _has_resize_status(status: api.PodStatus) -> bool:
         return True
     statuses = (*status.container_statuses, *status.init_container_statuses)
     return bool(statuses) and any(c.resources is not None or c.allocated_resources for c in statuses)
+
+
+def _only_containers_count(pod: api.Pod) -> bool:
+    status = pod.status
+    return (
+        pod.spec.resources is None
+        and not _has_resize_status(status)
+        and not status.node_allocatable_resource_claim_statuses
+    )
 
 
 def _without_status(pod: api.Pod) -> api.Pod:

@@ -143,26 +143,27 @@ class ClusterState:
         `before` is the state that was stored last, if the caller knows it.
         """
         pod = identified(pod)
-        known = self.pods.get(pod.uid)
+        uid, node_name = pod.metadata.uid, pod.spec.node_name
+        known = self.pods.get(uid)
         if before is not None and known is not None and self._stays_in_class(known, before, pod):
             meta = replace(pod.metadata, labels=known.pod.metadata.labels)
             known.pod = replace(known.pod, metadata=meta, status=pod.status)
             self.nodes.pod_changed(known.row)
             return
-        if not pod.node_name or pod.is_terminal:
+        if not node_name or pod.is_terminal:
             # An update of an assumed pod from before its binding changes nothing; one from after it does.
-            if known is not None and (pod.node_name or pod.uid not in self.assumed):
-                self.remove_pod(pod.uid)
+            if known is not None and (node_name or uid not in self.assumed):
+                self.remove_pod(uid)
             if pod.nominated_node_name:
                 self.nominate(self.classes.info(pod), pod.nominated_node_name)
             else:
-                self.nominations.remove(pod.uid)
+                self.nominations.remove(uid)
             return
-        self.nominations.remove(pod.uid)
+        self.nominations.remove(uid)
         info = self.classes.info(pod)
-        self.assumed.discard(pod.uid)
+        self.assumed.discard(uid)
         if known is not None:
-            row = self.nodes.row_of.get(pod.node_name, -1)
+            row = self.nodes.row_of.get(node_name, -1)
             if row == known.row and known.pod_class is info.pod_class and known.terminating == info.terminating:
                 known.pod = info.pod
                 self.nodes.pod_changed(row)
@@ -171,7 +172,7 @@ class ClusterState:
                 self._relabel(known, info)
                 return
             self._take_off(known)
-        self._place(info, pod.node_name)
+        self._place(info, node_name)
 
     def _stays_in_class(self, known: PodInfo, before: api.Pod, pod: api.Pod) -> bool:
         """Whether an update of a pod on a node changes nothing that its class or its node depends on."""
@@ -196,10 +197,11 @@ class ClusterState:
 
     def assume(self, info: PodInfo, node_name: str) -> None:
         """Count a pod as on a node before the API server says so."""
-        if info.pod.uid in self.pods:
+        uid = info.pod.metadata.uid
+        if uid in self.pods:
             raise ValueError(f"pod {info.pod.key} is on a node already")
-        self.nominations.remove(info.pod.uid)
-        self.assumed.add(info.pod.uid)
+        self.nominations.remove(uid)
+        self.assumed.add(uid)
         self._place(info, node_name)
 
     def revise(self, pod: api.Pod) -> None:

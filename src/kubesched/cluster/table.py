@@ -281,9 +281,11 @@ class NodeTable:
         self._log(row)
 
     def place_each(self, moves: Sequence[tuple[PodInfo, int]]) -> None:
-        """Put a pod on each of several different rows at once."""
+        """Put pods on rows, all at once."""
+        if not moves:
+            return
         usages, rows = self._usages(moves), [row for _, row in moves]
-        self.used[:, rows] += usages
+        np.add.at(self.used.T, rows, usages)  # unlike +=, it counts every pod where several are on one row
         for info, row in moves:
             self.pods[row][info.pod.metadata.uid] = info
             if info.pod_class.tags:
@@ -291,9 +293,11 @@ class NodeTable:
         self._log_each(rows)
 
     def take_off_each(self, moves: Sequence[tuple[PodInfo, int]]) -> None:
-        """Take a pod off each of several different rows at once."""
+        """Take pods off rows, all at once."""
+        if not moves:
+            return
         usages, rows = self._usages(moves), [row for _, row in moves]
-        self.used[:, rows] -= usages
+        np.subtract.at(self.used.T, rows, usages)
         for info, row in moves:
             del self.pods[row][info.pod.metadata.uid]
             if info.pod_class.tags:
@@ -384,7 +388,8 @@ class NodeTable:
             self._cut_log()
 
     def _log_each(self, rows: Sequence[int]) -> None:
-        """The same for several different rows."""
+        """The same for several rows; one that occurs twice counts once."""
+        rows = list(dict.fromkeys(rows))
         self.stamps[rows] = np.arange(self._last_stamp + 1, self._last_stamp + len(rows) + 1)
         self._last_stamp += len(rows)
         self.pod_log += rows
@@ -398,7 +403,7 @@ class NodeTable:
 
     def _usages(self, moves: Sequence[tuple[PodInfo, int]]) -> Ints:
         vectors = {pod_class: self.usage(pod_class) for pod_class in {info.pod_class for info, _ in moves}}
-        return np.array([vectors[info.pod_class] for info, _ in moves]).T
+        return np.array([vectors[info.pod_class] for info, _ in moves])
 
     def _tag(self, pod_class: PodClass, row: int) -> None:
         for tag in pod_class.tags:

@@ -8,7 +8,7 @@ chosen, how many nodes are evaluated and what the metrics count follow kube-sche
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,11 +16,13 @@ import msgspec
 import numpy as np
 
 from kubesched.api import objects as api
+from kubesched.cluster.pods import PodClass
 from kubesched.cluster.table import Ints
 from kubesched.cluster.view import Nodes
 from kubesched.engine.cache import CachedAnswers
 from kubesched.engine.decision import BatchReport, Decision
 from kubesched.framework.errors import described
+from kubesched.framework.plugin import is_built_in
 from kubesched.framework.runtime import Framework
 from kubesched.framework.status import Status
 
@@ -59,6 +61,7 @@ class Batching:
         """Plugins that cannot sign, so that nothing is batched."""
         self.extenders = extenders
         self._signers: list[Any] = list(plugins.values())
+        self._signers_are_built_in = all(is_built_in(type(plugin)) for plugin in self._signers)
         self._batch: Batch | None = None
         self._last_cycle = 0
         self._last_node = ""
@@ -72,14 +75,29 @@ class Batching:
         """Sign a pod that is about to be scheduled."""
         report = decision.batch = BatchReport()
         if self.enabled:
-            # Device classes decide whether extended resources can be signed.
-            key = (self, self._framework.cluster.version(api.DeviceClass))
-            found = decision.info.pod_class.remember(key, lambda: self._sign(decision.pod, report))
+            found = self._signature(decision, report)
             if isinstance(found, bytes):
                 report.signature = found
             else:
                 report.refusal = found
         decision.end_point("Sign")
+
+    def _signature(self, decision: Decision, report: BatchReport) -> bytes | tuple[str, str]:
+        """The pod's signature; or the plugin that cannot sign it, and why. Our own plugins do not read labels to find
+        that out, so that pods that differ in nothing else share it."""
+        pod_class = decision.info.pod_class
+        # Device classes decide whether extended resources can be signed.
+        key = (self, self._framework.cluster.version(api.DeviceClass))
+        refused = self._refusals_of(pod_class).get((key, "refusal"))
+        if refused is not None:
+            return refused  # type: ignore[no-any-return]  # stored below
+        found = pod_class.remember(key, self._sign, decision.pod, report)
+        if isinstance(found, tuple) and found[0]:
+            self._refusals_of(pod_class)[key, "refusal"] = found
+        return found
+
+    def _refusals_of(self, pod_class: PodClass) -> dict[Hashable, Any]:
+        return (pod_class.without_labels if self._signers_are_built_in else pod_class).memo
 
     def _sign(self, pod: api.Pod, report: BatchReport) -> bytes | tuple[str, str]:
         """The pod's signature; or the plugin that cannot sign it, and why."""

@@ -19,8 +19,9 @@ from kubesched.cluster.table import Ints, Mask
 from kubesched.cluster.view import Nodes
 from kubesched.engine.columns import CachedFilter, CachedScore
 from kubesched.engine.nominated import BesideNominated
-from kubesched.engine.ranking import BlockMaxima, HighestRows
+from kubesched.engine.ranking import BestList, BlockMaxima
 from kubesched.engine.shared_answers import Shapes, SharedAnswers, derived_by, shape
+from kubesched.engine.tie_breaking import Best
 from kubesched.framework.plugin import MAX_NODE_SCORE, MIN_NODE_SCORE, Reads
 from kubesched.framework.record import CycleRecord
 from kubesched.framework.runtime import NOT_RECORDED, Framework
@@ -82,9 +83,11 @@ class CachedAnswers:
         """Scores out of range on some row; an error only if that row is feasible."""
         self.beside_nominated: BesideNominated = {}
         self._static: Ints = self.base
-        self._maxima: BlockMaxima | None = None
+        self._maxima: BestList | BlockMaxima | None = None
         self._was_ranked = False
         self._scored = False
+        self._window: Nodes | None = None
+        self._passing: int | None = None
         self._moving_filters: list[CachedFilter] = []
         self._moving_scores: list[CachedScore] = []
 
@@ -191,6 +194,7 @@ class CachedAnswers:
         # The old state may be shared with other classes: it must not hold the attempt.
         record, self.state.record = self.state.record, NOT_RECORDED
         self.state = _State(self.state.pod_class, record)
+        self._window = self._passing = None
         key = self._key = None if self._shapes is None else shape(self.state.pod_class)
         found = None if key is None or self._shapes is None else self._shapes.get(key)
         if found is not None and found.is_current(table.node_version, table.size):
@@ -314,10 +318,22 @@ class CachedAnswers:
         self.ranked = self.base.copy() if self.mask.all() else np.where(self.mask, self.base, -1)
         self._maxima, self._was_ranked = None, False
 
-    def best(self) -> Ints | HighestRows:
-        """The best rows, where nothing else scores. Only for the second pod of a class the scores are put in blocks."""
-        if self._maxima is None and self._was_ranked and len(self.ranked) >= LARGE:
-            self._maxima = BlockMaxima(self.ranked)
+    def passing(self) -> int:
+        """How many rows pass. They are counted once, until the mask changes."""
+        if self._passing is None:
+            self._passing = int(np.count_nonzero(self.mask))
+        return self._passing
+
+    def window(self) -> Nodes:
+        """The rows that pass. It is the same window until the mask changes, so that its row numbers are found once."""
+        if self._window is None:
+            self._window = Nodes(self._table, mask=self.mask)
+        return self._window
+
+    def best(self) -> Best:
+        """The best rows, where nothing else scores. They are followed only from the second pod of a class on."""
+        if self._maxima is None and self._was_ranked:
+            self._maxima = (BlockMaxima if len(self.ranked) >= LARGE else BestList)(self.ranked)
         self._was_ranked = True
         if self._maxima is not None:
             return self._maxima.best()
@@ -348,14 +364,19 @@ class CachedAnswers:
             cached.codes[row] = 0 if verdicts is None else verdicts.codes[0]
             if verdicts is not None:
                 cached.status_of = verdicts.status_of
-        passes = bool(self._table.valid[row]) and all(not cached.codes[row] for cached in self.filters)
-        self.mask[row] = passes
+        # `item` gives Python's numbers: a few operations on NumPy's take ten times as long.
+        passes = self._table.valid.item(row)
+        for cached in self.filters:
+            passes = passes and not cached.codes.item(row)
+        if self.mask.item(row) is not passes:
+            self.mask[row] = passes
+            self._window = self._passing = None
         if not self._scored:
             return
-        total = self._static[row]
+        total = self._static.item(row)
         for scored in self._moving_scores:
             answer = scored.plugin.score_all(self.state, pod, nodes)
-            raw = answer if isinstance(answer, int) else answer[0]
+            raw = answer if isinstance(answer, int) else answer.item(0)
             scored.raw[row] = raw  # type: ignore[index]  # what moves is an array
             if scored.plugin.normalize is None:
                 total += raw * scored.plugin.weight
@@ -378,6 +399,7 @@ class CachedAnswers:
                 cached.status_of = verdicts.status_of
             passes &= cached.codes[rows] == 0
         self.mask[rows] = passes
+        self._window = self._passing = None
         if not self._scored:
             return
         total = self._static.take(rows)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from kubesched.cluster.table import Ints
+from kubesched.engine.decision import PluginScores
 from kubesched.framework.adapters import FilterPlugin, ScorePlugin
 from kubesched.framework.plugin import Codes, Reads, Verdicts, is_built_in
 
@@ -37,9 +38,12 @@ class CachedFilter:
         return copy
 
     def is_sound(self) -> bool:
-        """Whether it certainly has no error for any node. It is found out once, for codes that do not change."""
+        """Whether it certainly has no error for any node. It is found out once, for codes that do not change; of those
+        that do, none of our own plugins' is an error."""
         if self._is_sound is None:
-            if self.status_of is None or self.plugin.reads is Reads.PODS:
+            if self.plugin.reads is Reads.PODS:
+                self._is_sound = is_built_in(type(self.plugin.plugin))
+            elif self.status_of is None:
                 self._is_sound = False
             else:
                 self._is_sound = not has_errors(Verdicts(self.codes, self.status_of))
@@ -49,15 +53,15 @@ class CachedFilter:
 class CachedScore:
     """One Score plugin's raw scores for every row, or the one number they all are."""
 
-    __slots__ = ("is_built_in", "part", "plugin", "raw")
+    __slots__ = ("fixed", "is_built_in", "plugin", "raw")
 
     def __init__(self, plugin: ScorePlugin, raw: Ints | int) -> None:
         self.plugin = plugin
         self.raw = raw
         self.is_built_in = is_built_in(type(plugin.plugin))
         """Whether its scores are certainly in range."""
-        self.part: int | None = None
-        """The one number, normalised and weighted; None until it is known, and if there is more than one."""
+        self.fixed: PluginScores | None = None
+        """The one number, also normalised and weighted; None until it is known, and if there is more than one."""
 
     def changed_at(self, rows: Ints, raw: Ints | int, size: int) -> CachedScore:
         """A copy with new scores of some rows."""

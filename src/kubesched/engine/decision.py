@@ -7,8 +7,10 @@ status writes and explanations are made from it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
 
 from kubesched.api import objects as api
 from kubesched.cluster.pods import PodInfo
@@ -66,8 +68,7 @@ class PluginScores(NamedTuple):
     weighted: Ints | int
 
 
-@dataclass(slots=True)
-class BatchReport:
+class BatchReport(msgspec.Struct, eq=False):
     """What batching did in one attempt (see `engine.batching`), in the words of kube-scheduler's metrics."""
 
     signature: bytes | None = None
@@ -81,9 +82,9 @@ class BatchReport:
     totals: Ints | None = None
     """The scores of all rows; -1 where the pod does not fit. Only of pods with a signature."""
     store_seconds: float | None = None
-    results: list[str] = field(default_factory=list)
-    flushes: list[str] = field(default_factory=list)
-    lines: list[tuple[int, str, dict[str, object]]] = field(default_factory=list)
+    results: list[str] = []
+    flushes: list[str] = []
+    lines: list[tuple[int, str, dict[str, object]]] = []
     """Verbosity, message and fields, for the log."""
 
 

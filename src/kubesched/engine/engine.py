@@ -118,7 +118,8 @@ class Engine:
     def _feasible(self, decision: Decision, found: Feasible) -> None:
         decision.found = found
         decision.feasible = found.size
-        decision.evaluated = int(np.count_nonzero(found.looked_at))
+        everywhere = found.looked_everywhere
+        decision.evaluated = self.cluster.nodes.valid_count if everywhere else int(np.count_nonzero(found.looked_at))
         if decision.detailed:
             decision.feasible_rows = np.flatnonzero(found.mask)
             decision.diagnosis = self.filtering.rejected_elsewhere(found)

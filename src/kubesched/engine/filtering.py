@@ -35,24 +35,26 @@ MIN_FEASIBLE_NODES = 100
 MIN_FEASIBLE_PERCENTAGE = 5
 CACHE_BYTES = 60_000_000
 """How much may be cached over all pod classes before the least recently used class is dropped, by this estimate:"""
-CLASS_BYTES, ROW_BYTES = 12_000, 50
+CLASS_BYTES, ROW_BYTES = 12_000, 80
 
 
 class Feasible:
     """The result of Filter: where the pod fits, and why not elsewhere."""
 
-    __slots__ = ("cached", "looked_at", "mask", "nominated", "rejections", "size")
+    __slots__ = ("cached", "looked_at", "looked_everywhere", "mask", "nominated", "rejections", "size")
 
     def __init__(
         self, mask: Mask, rejections: Rejections, cached: CachedAnswers, looked_at: Mask, *, nominated: bool = False
     ) -> None:
         self.mask = mask
         self.looked_at = looked_at
+        self.looked_everywhere = False
+        """Whether that is certainly every node."""
         self.rejections = rejections
         self.cached = cached
         self.nominated = nominated
         """Whether only the pod's nominated node was filtered."""
-        self.size = int(np.count_nonzero(mask))
+        self.size = cached.passing() if mask is cached.mask else int(np.count_nonzero(mask))
 
 
 class Filtering:
@@ -74,11 +76,12 @@ class Filtering:
         self._lifted = [f for f in framework.filters if f.lifted]
         self._order = {f.name: index for index, f in enumerate(framework.filters)}
         self._cluster_filters = [f for f in framework.filters if not f.reads.is_cacheable and not f.lifted]
+        self._cluster_filter_names = {f.name for f in self._cluster_filters}
 
     def find(self, decision: Decision, *, try_nominated: bool = True) -> Feasible | Diagnosis:
         """Where the pod fits, or the diagnosis if it fits nowhere. By default a nominated node that fits is enough."""
         table, pod, state = self._cluster.nodes, decision.pod, decision.state
-        cached = self._cached(decision)
+        cached = self._cached(decision, pod)
         state.adopt(cached.state)
         outcome = self._framework.combine_pre_filter(self._pre_filter_answers(cached, state, pod), state)
         if outcome.stopped_at:
@@ -104,7 +107,7 @@ class Filtering:
                 decision.end_point("Filter")
                 return fits
         mask = cached.mask
-        looked_at = table.valid[: table.size]
+        looked_at = every_node = table.valid[: table.size]
         others: Status | None = None
         if decision.within is not None:
             looked_at = looked_at & decision.within
@@ -124,6 +127,7 @@ class Filtering:
                 plugins=outcome.plugins,
                 nodes=_count(decision.within),
             )
+        found.looked_everywhere = found.looked_at is every_node
         return found
 
     def narrowed(self, found: Feasible, names: Collection[str], refused: Mapping[str, Status]) -> Feasible | Diagnosis:
@@ -147,10 +151,10 @@ class Filtering:
 
     # PreFilter
 
-    def _cached(self, decision: Decision) -> CachedAnswers:
+    def _cached(self, decision: Decision, pod: api.Pod) -> CachedAnswers:
         """The cached answers for the pod, up to date."""
         pod_class = self._framework.cache_class(decision.info.pod_class)
-        cached = pod_class.remember(self, lambda: CachedAnswers(self._framework, pod_class, self._shapes))
+        cached = pod_class.remember(self, CachedAnswers, self._framework, pod_class, self._shapes)
         recency = self._cached_classes
         if (used := ref(pod_class)) in recency:
             recency.move_to_end(used)
@@ -159,7 +163,7 @@ class Filtering:
             each = CLASS_BYTES + ROW_BYTES * self._cluster.nodes.size
             while len(recency) * each > CACHE_BYTES and len(recency) > 2:
                 self._drop(recency.popitem(last=False)[0]())
-        cached.refresh(decision.pod, decision)
+        cached.refresh(pod, decision)
         return cached
 
     def _drop(self, pod_class: PodClass | None) -> None:
@@ -187,23 +191,16 @@ class Filtering:
             for each in cached.filters
             if each.status_of is not None
         ]
-        whole = Nodes(self._cluster.nodes)
         in_order = len(entries)
-        for plugin in self._cluster_filters:
-            if plugin.name in state.skip_filter:
-                continue
-            if mask.any() or self._alive(plugin, entries, looked_at).any():
-                verdicts = self._framework.ask_filter(plugin, state, pod, whole)
-                if verdicts is not None:
-                    entries.append((plugin.name, verdicts))
-                    mask = mask & (verdicts.codes == 0)
+        if not state.skip_filter.issuperset(self._cluster_filter_names):
+            mask = self._by_whole_cluster(pod, state, cached, entries, mask, looked_at)
         rejections = Rejections(len(mask), entries)
         if len(self._cluster.nominations):
             lost = self._nominated.check(pod, state, cached.beside_nominated, looked_at, rejections)
             if lost:
                 mask = mask.copy()
                 mask[lost] = False
-        one_by_one = [plugin for plugin in self._lifted if plugin.name not in state.skip_filter]
+        one_by_one = self._lifted and [plugin for plugin in self._lifted if plugin.name not in state.skip_filter]
         if one_by_one:
             mask, looked_at = self._one_by_one(one_by_one, state, pod, entries, mask, looked_at)
         elif self._percentage or self._lifted or not self._framework.scores:
@@ -214,6 +211,29 @@ class Filtering:
             sound = {each.plugin.name for each in cached.filters if each.is_sound()}
             self._raise_errors(rejections, looked_at, sound)
         return Feasible(mask, rejections, cached, looked_at)
+
+    def _by_whole_cluster(
+        self,
+        pod: api.Pod,
+        state: CycleState,
+        cached: CachedAnswers,
+        entries: list[tuple[str, Verdicts]],
+        mask: Mask,
+        looked_at: Mask,
+    ) -> Mask:
+        """Run the plugins that read the whole cluster; returns the rows that pass them too. Their verdicts are added to
+        the entries."""
+        whole = Nodes(self._cluster.nodes)
+        for plugin in self._cluster_filters:
+            if plugin.name in state.skip_filter:
+                continue
+            is_any_left = cached.passing() if mask is cached.mask else mask.any()
+            if is_any_left or self._alive(plugin, entries, looked_at).any():
+                verdicts = self._framework.ask_filter(plugin, state, pod, whole)
+                if verdicts is not None:
+                    entries.append((plugin.name, verdicts))
+                    mask = mask & (verdicts.codes == 0)
+        return mask
 
     def _alive(self, plugin: FilterPlugin, entries: list[tuple[str, Verdicts]], looked_at: Mask) -> Mask:
         """The rows that no plugin before this one has rejected."""
@@ -244,10 +264,13 @@ class Filtering:
         return _marked(found, len(mask)), looked_at
 
     def _raise_errors(self, rejections: Rejections, looked_at: Mask, sound: Collection[str]) -> None:
-        """A plugin that failed for some node fails the attempt. Those in `sound` have not."""
+        """A plugin that failed for some node fails the attempt. Those in `sound` have not.
+
+        Of several errors, that of the first node counts: the same one in every run, however plugins number theirs.
+        """
         for plugin, verdicts in rejections.entries:
             if plugin not in sound and has_errors(verdicts):
-                for status, _ in rejections.groups(looked_at):
+                for status, _ in sorted(rejections.groups(looked_at), key=lambda group: group[1].min()):
                     checked(status)
 
     def _on_row(self, row: int | None, pod: api.Pod, state: CycleState, cached: CachedAnswers) -> Feasible | None:

@@ -8,6 +8,7 @@ to them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import compress
 
 import numpy as np
 
@@ -24,6 +25,8 @@ from kubesched.framework.what_if import PodDependence, checked
 
 BesideNominated = dict[int, tuple[int, Status | None]]
 """By row: its stamp, and the status of the cacheable plugins with the row's nominated pods on it."""
+NEVER = (-1, None)
+"""What is known of a row that was not asked about."""
 
 MOST_STATUSES = 1000
 """How many distinct statuses are shared at most."""
@@ -42,21 +45,25 @@ class NominatedRows:
         self, pod: api.Pod, state: CycleState, known: BesideNominated, looked_at: Mask, rejections: Rejections
     ) -> list[int]:
         """The rows where the pod does not fit beside the nominated pods. Their statuses go to the rejections."""
-        rows = [row for row in self._what_if.nominated_rows(pod) if looked_at[row]]
+        rows = self._what_if.nominated_rows(pod)
+        rows = list(compress(rows, looked_at[rows].tolist()))
         if not rows:
             return []
         lasting, others = self._what_if.filters_by_validity(state)
         self._refresh(pod, state, known, rows, lasting)
         question = _Question(self._framework, pod, state, others, rejections.entries)
-        rejected = []
-        is_open = question.is_open()
-        for row in rows:
-            lasting_status = known[row][1]
-            status = checked(question.status(row, lasting_status) if is_open else lasting_status)
-            if status is not None:
-                rejections.overruled[row] = status
-                rejected.append(row)
-        return rejected
+        statuses = [known[row][1] for row in rows]
+        earliest, order_of = question.earliest(), self._what_if.order_of
+        if earliest != PodDependence.NONE:
+            statuses = [
+                question.status(row, status) if status is None or order_of(status.plugin) > earliest else status
+                for row, status in zip(rows, statuses, strict=True)
+            ]
+        rejected = {row: status for row, status in zip(rows, statuses, strict=True) if status is not None}
+        for status in dict(zip(map(id, rejected.values()), rejected.values(), strict=True)).values():
+            checked(status)
+        rejections.overruled |= rejected
+        return list(rejected)
 
     def _refresh(
         self,
@@ -70,8 +77,11 @@ class NominatedRows:
         table = self._cluster.nodes
         own = table.row_of.get(self._cluster.nominations.node_of(pod.uid) or "", -1)
         known.pop(own, None)  # the pod's own nomination does not count, for this pod alone
-        stale = [row for row in rows if row not in known or known[row][0] != table.stamps[row]]
-        if len(stale) > 1 and self._what_if.can_be_asked_at_once(plugins):
+        stamps = zip(rows, table.stamps[rows].tolist(), strict=True)
+        stale = [row for row, stamp in stamps if known.get(row, NEVER)[0] != stamp]
+        if not stale:
+            return
+        if self._what_if.can_be_asked_at_once(plugins):
             with self._what_if.with_all_nominated(pod, stale):
                 found = self._framework.run_filters(state, pod, Nodes(table, np.array(stale)), plugins)
                 statuses = [self._shared(found.status(position)) for position in range(len(stale))]
@@ -114,10 +124,11 @@ class _Question:
         self._rejecting = [(self._what_if.order_of(name), name, v) for name, v in entries if name in names]
         self._dependence = PodDependence(framework.what_if, state, pod, others)
 
-    def is_open(self) -> bool:
-        """Whether a plugin that is not cacheable can make a difference on any row."""
-        classes = self._framework.cluster.nominations.classes
-        return bool(self._rejecting) or self._dependence.first(classes) != PodDependence.NONE
+    def earliest(self) -> int:
+        """The position of the first plugin that is not cacheable and can make a difference on any row, or `NONE`. A
+        cacheable one before it that rejects a row decides."""
+        depending = self._dependence.first(self._framework.cluster.nominations.classes)
+        return min((depending, *(order for order, _, _ in self._rejecting)))
 
     def status(self, row: int, lasting: Status | None) -> Status | None:
         """The status of the first plugin that rejects the row with its nominated pods. `lasting` is that of the

@@ -5,10 +5,10 @@ from __future__ import annotations
 from random import Random
 
 from kubesched.cluster.table import Ints
-from kubesched.engine.ranking import HighestRows
+from kubesched.engine.ranking import HighestRows, ListedRows
 from kubesched.framework.handle import Choose as Choose
 
-Best = Ints | HighestRows
+Best = Ints | HighestRows | ListedRows
 """The nodes with the highest score."""
 
 

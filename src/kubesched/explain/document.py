@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from kubesched.explain.nearness import WEIGHTS
 from kubesched.explain.report import FitReport, NodeReport, NodeVerdict, Overview, PodReport, Resident, ResidentVictim
 from kubesched.explain.standing import State
 from kubesched.explain.suggest import Suggestion
@@ -71,13 +72,19 @@ def overview_document(overview: Overview, *, wide: bool = False) -> Iterator[Blo
     """All pending pods, by cause."""
     count = len(overview.pods)
     yield Heading(f"{_counted(count, 'pod')} pending in a cluster of {_counted(overview.nodes, 'node')}", 1)
+    folded = False
     for cause, pods in overview.groups().items():
         yield Heading(f"{GROUPS.get(cause, cause)}: {_counted(len(pods), 'pod')}")
         columns = ["pod", "age", "tries", "blocked by", "closest node", "cheapest fix"]
         beside = [each.beside for each in overview.pods if each.beside is not None]
         columns += [f"node with {beside[0].configuration} configuration"] if beside else []
         columns += ["node then"] if wide else []
-        yield Table(columns, [_overview_row(each, wide=wide, beside=bool(beside)) for each in pods])
+        rows = [_overview_row(each, wide=wide, beside=bool(beside)) for each in pods]
+        shown = rows if wide else _folded(rows)
+        folded = folded or len(shown) < len(rows)
+        yield Table(columns, shown)
+    if folded:
+        yield Text("Pods that wait alike share a row. -o wide lists each of them.")
     if overview.searched < overview.kinds:
         yield Text(
             f"Fixes were looked for {overview.searched} of {overview.kinds} kinds of pods, the most frequent first. "
@@ -85,11 +92,24 @@ def overview_document(overview: Overview, *, wide: bool = False) -> Iterator[Blo
         )
 
 
+def _folded(rows: Iterable[list[str]]) -> list[list[str]]:
+    """Pods of one namespace that differ only in name, age and tries share the row of the first of them."""
+    alike: dict[tuple[str, ...], list[list[str]]] = {}
+    for row in rows:
+        alike.setdefault((row[0].partition("/")[0], *row[3:]), []).append(row)
+    return [[_with_others(found[0][0], len(found) - 1), *found[0][1:]] for found in alike.values()]
+
+
+def _with_others(name: str, others: int) -> str:
+    return f"{name} and {others:,} more" if others else name
+
+
 def _overview_row(report: PodReport, *, wide: bool, beside: bool) -> list[str]:
     first = report.suggestions[0] if report.suggestions else None
     near = report.closest.node if report.closest is not None and report.is_blocked else "-"
     tries = "-" if report.tries is None else str(report.tries)
-    blocked = report.blocked_by or report.headline
+    blocked = report.blocked_by or report.headline.removeprefix(f"{report.pod} ")
+    blocked += f"; the scheduler last said: {report.said.partition('. ')[0]}" if report.said else ""
     row = [report.pod, age(report.age_seconds), tries, blocked, near, first.words if first else "-"]
     row += [report.beside.node if report.beside is not None and report.beside.node else "-"] if beside else []
     row += [first.node if first else "-"] if wide else []
@@ -105,6 +125,8 @@ def pod_document(report: PodReport, *, wide: bool = False) -> Iterator[Block]:
     if facts:
         yield Text(", ".join(facts))
     yield from _source(report)
+    if report.said:
+        yield Text(f"The scheduler last said: {report.said}")
     if report.message:
         yield Text(report.message)
     yield from _queued(report)
@@ -138,7 +160,15 @@ def _queued(report: PodReport) -> Iterator[Block]:
         return
     place = f", place {queued.place}" if queued.place is not None else ""
     text = f"In the scheduler's queue: {queued.queue}{place}."
-    yield Text(text + (f" It would be tried again after: {', '.join(queued.wakes)}." if queued.wakes else ""))
+    yield Text(text + (f" It would be tried again after: {_events(queued.wakes)}." if queued.wakes else ""))
+
+
+def _events(wakes: Sequence[str]) -> str:
+    """Events in words: kinds of which any change counts come first, without their groups."""
+    any_change = [each.removesuffix(" *").rpartition("/")[2] for each in wakes if each.endswith(" *")]
+    others = [each for each in wakes if not each.endswith(" *")]
+    parts = [f"any change of {', '.join(any_change)}"] if any_change else []
+    return "; ".join([*parts, ", ".join(others)] if others else parts)
 
 
 def _suggestion(each: Suggestion) -> tuple[str, tuple[str, ...]]:
@@ -175,9 +205,14 @@ def _causes(report: PodReport) -> Iterator[Block]:
         yield Items([(f"without {' and '.join(each.plugins)}: {_counted(each.nodes, 'node')}", ()) for each in pairs])
 
 
+def _against(node: NodeVerdict) -> float:
+    """How much speaks against a node, as for the closest one."""
+    return sum(WEIGHTS.get(each.plugin, 1) for each in node.refusals)
+
+
 def _nodes(nodes: Sequence[NodeVerdict], wide: bool) -> Iterator[Block]:
-    """Nodes one by one: those that fit by rank, then those that few plugins reject."""
-    order = sorted(nodes, key=lambda each: (len(each.refusals), each.rank or 0, each.node))
+    """Nodes one by one: those that fit by rank, then those that are closest to it."""
+    order = sorted(nodes, key=lambda each: (_against(each), each.rank or 0, each.node))
     shown = order if wide else order[:MOST_NODES]
     fitting = [each for each in shown if each.total is not None]
     rejected = [each for each in shown if each.refusals]

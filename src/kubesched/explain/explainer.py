@@ -140,6 +140,7 @@ class Explainer:
             age_seconds=self._age(pod),
             tries=self._tries(pod),
             queued=self._queued(pod),
+            said=_said(pod) if report.state is State.SCHEDULABLE else "",
             suggestions=tuple(
                 msgspec.structs.replace(each, commands=tuple(about(line, first, pod) for line in each.commands))
                 for each in report.suggestions
@@ -192,6 +193,7 @@ class Explainer:
             state=state,
             headline=headline + _about_node(headline, verdicts[0]) if wanted.node else headline,
             message=decision.message,
+            said=_said(pod) if state is State.SCHEDULABLE else "",
             node=place.node or decision.node,
             again=decision.node if place.node else "",
             runner_up=runner,
@@ -279,6 +281,12 @@ def verdict_on(survey: Survey, row: int, ranks: Mapping[str, tuple[dict[str, int
         )
     scores, total, rank = ranks.get(name, ({}, None, None))
     return NodeVerdict(name, tuple(refusals), scores, total, rank)
+
+
+def _said(pod: api.Pod) -> str:
+    """The scheduler's last words about a pod without a node."""
+    found = (each for each in pod.status.conditions if each.type == "PodScheduled" and each.status == "False")
+    return next((each.message for each in found), "")
 
 
 def _ranks(decision: Decision) -> dict[str, tuple[dict[str, int], int, int]]:

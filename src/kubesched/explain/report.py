@@ -84,6 +84,8 @@ class PodReport(Part, frozen=True):
     queued: Queued | None = None
     message: str = ""
     """kube-scheduler's message."""
+    said: str = ""
+    """What the scheduler said last about a pod for which a node fits now."""
     source: str = "decided"
     """`decided`: on the cluster as it is now; `recorded`: by the scheduler at the time."""
     node: str = ""

@@ -137,6 +137,7 @@ def _checked_score(plugin: Plugin, call: ScoreAll) -> ScoreAll:
     def score_all(state: CycleState, pod: api.Pod, nodes: Nodes) -> Ints | int:
         scores = call(state, pod, nodes)
         check_scores(plugin, scores, len(nodes))
-        return scores
+        # A column of the table cannot be kept: it changes, and scores that are kept are updated.
+        return scores if isinstance(scores, int) or scores.flags.writeable else scores.copy()
 
     return score_all

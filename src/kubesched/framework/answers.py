@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from kubesched.base.log import text_of
 from kubesched.framework.events import EventHint
 from kubesched.framework.places import place_of
 from kubesched.framework.status import Code, Status
@@ -30,7 +31,7 @@ class AnswerError(TypeError):
 
 def wrong(plugin: object, method: str, answer: object, wanted: str) -> AnswerError:
     """The error for a wrong return value."""
-    shown = f"{type(answer).__name__} {answer!r:.80}" if answer is not None else "None"
+    shown = f"{type(answer).__name__} {text_of(answer, repr):.80}" if answer is not None else "None"
     return AnswerError(f"{shown}; {wanted}", plugin, method)
 
 
@@ -39,10 +40,18 @@ def status_answer(plugin: object, method: str, answer: object) -> Status | None:
     if answer is None:
         return None
     if isinstance(answer, Status):
+        _check_status(plugin, method, answer)
         return None if answer.code is Code.SUCCESS else answer
     if isinstance(answer, str):
         raise wrong(plugin, method, answer, "return unschedulable(reason) to reject the pod")
     raise wrong(plugin, method, answer, STATUS_OR_NONE)
+
+
+def _check_status(plugin: object, method: str, status: Status) -> None:
+    if not isinstance(status.code, Code):
+        raise wrong(plugin, method, status.code, "the first argument of a Status is a Code")
+    if odd := [reason for reason in status.reasons if not isinstance(reason, str)]:
+        raise wrong(plugin, method, odd[0], "the reasons of a Status are strings, each an argument of its own")
 
 
 def filter_answer(plugin: object, answer: object) -> Status | None:
@@ -56,7 +65,7 @@ def filter_answer(plugin: object, answer: object) -> Status | None:
 def pre_filter_answer(plugin: object, answer: object) -> Status | Collection[str] | None:
     """The result of PreFilter: None, a status, or the names of the only nodes to filter."""
     if answer is None or isinstance(answer, Status):
-        return answer
+        return status_answer(plugin, "pre_filter", answer)
     names = answer if isinstance(answer, Collection) and not isinstance(answer, str | bytes | Mapping) else None
     if names is not None and all(isinstance(name, str) for name in names):
         return names
@@ -68,7 +77,7 @@ def permit_answer(plugin: object, answer: object) -> tuple[Status | None, float 
     status, seconds = answer if isinstance(answer, tuple) and len(answer) == 2 else (answer, None)
     is_time = seconds is None or (isinstance(seconds, int | float) and not isnan(seconds))
     if is_time and (status is None or isinstance(status, Status)):
-        return status, seconds
+        return status_answer(plugin, "permit", status), seconds
     raise wrong(plugin, "permit", answer, "return None, a Status, or (Status(Code.WAIT), seconds)")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -35,6 +35,7 @@ class Diagnosis:
         self._rejections = rejections
         self._others = others
         self._narrowed_by = plugins
+        self._groups: list[tuple[Status, Ints]] | None = None
 
     @property
     def evaluated(self) -> int:
@@ -56,9 +57,12 @@ class Diagnosis:
         """The plugins' verdicts; None if PreFilter rejected the pod."""
         return self._rejections
 
-    def statuses(self) -> Iterator[tuple[Status, Ints]]:
-        """The distinct statuses of filtered nodes, each with its rows."""
-        return self._rejections.groups(self._looked_at) if self._rejections is not None else iter(())
+    def statuses(self) -> Sequence[tuple[Status, Ints]]:
+        """The distinct statuses of filtered nodes, each with its rows. Preemption, the message and the queue all ask
+        for them."""
+        if self._groups is None:
+            self._groups = [] if self._rejections is None else list(self._rejections.groups(self._looked_at))
+        return self._groups
 
     def status_of(self, row: int) -> Status | None:
         """A node's status."""

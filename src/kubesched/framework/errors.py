@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from kubesched.base.log import text_of
 from kubesched.framework.answers import AnswerError
 from kubesched.framework.places import place_of_error
 from kubesched.framework.plugin import Plugin
@@ -49,7 +50,7 @@ def plugin_error(plugin: Any, point: str, problem: BaseException) -> PluginError
 
 def described(problem: BaseException) -> str:
     """What went wrong, for a message. An `AnswerError` describes itself."""
-    return str(problem) if isinstance(problem, AnswerError) else f"{type(problem).__name__}: {problem}"
+    return str(problem) if isinstance(problem, AnswerError) else f"{type(problem).__name__}: {text_of(problem)}"
 
 
 def place_in(plugin: Any, problem: BaseException) -> str:

@@ -44,7 +44,9 @@ def run_placement_generate(framework: Framework, group: api.PodGroup) -> Sequenc
     plugin = framework.placement_generate[0]
     try:
         found: Sequence[Placement] | Status = plugin.generate_placements(group, everywhere)
-    except Exception as problem:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as problem:
         return error(described(problem))
     if isinstance(found, Status):
         return found.by(plugin.name)
@@ -61,9 +63,11 @@ def run_placement_score(
             scores = [plugin.score_placement(group, each) for each in candidates]
             if hasattr(plugin, "normalize_placements"):
                 scores = plugin.normalize_placements(scores)
-        except Exception as problem:
+            wrong = next((score for score in scores if not MIN_NODE_SCORE <= score <= MAX_NODE_SCORE), None)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as problem:
             return error(f'running PlacementScore plugins: plugin "{plugin.name}" failed with: {described(problem)}')
-        wrong = next((score for score in scores if not MIN_NODE_SCORE <= score <= MAX_NODE_SCORE), None)
         if wrong is not None:
             return error(
                 f'applying score defaultWeights on PlacementScore plugins: plugin "{plugin.name}" returns an invalid '

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from kubesched.framework.status import Status
+from kubesched.framework.status import Code, Status
 
 SUCCESS = "Success"
 ERROR = "Error"
@@ -104,4 +104,4 @@ def _result(answer: object) -> str:
     if isinstance(answer, BaseException):
         return ERROR
     found = (each for each in (answer if isinstance(answer, tuple) else (answer,)) if isinstance(each, Status))
-    return next((status.code.upstream for status in found), SUCCESS)
+    return next((status.code.upstream if isinstance(status.code, Code) else ERROR for status in found), SUCCESS)

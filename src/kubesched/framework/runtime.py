@@ -41,7 +41,7 @@ from kubesched.framework.plugin import (
 from kubesched.framework.preemption_contract import PreemptionPlugin
 from kubesched.framework.record import SUCCESS, CycleRecord, Objection
 from kubesched.framework.state import CycleState
-from kubesched.framework.status import Code, Status, error, unresolvable
+from kubesched.framework.status import SKIP, Code, Status, error, unresolvable
 from kubesched.framework.verdicts import Rejections
 from kubesched.framework.what_if import WhatIf
 
@@ -65,6 +65,10 @@ class PreFilterOutcome:
         """The only nodes to filter; None for all."""
         self.plugins = plugins
         """The plugins that narrowed the nodes."""
+
+
+GOES_ON = PreFilterOutcome(None, None, frozenset())
+"""No plugin has rejected the pod or narrowed the nodes, as with most pods."""
 
 
 class Framework:
@@ -165,14 +169,15 @@ class Framework:
 
     def is_asked_once(self, plugin: Plugin, pod_class: PodClass) -> bool:
         """Whether the plugin's PreFilter and PreScore results hold for all pods of a class."""
-        return plugin.reads.is_cacheable or bool(
-            self.call(NOT_RECORDED, plugin, "PreFilter", plugin.ignores, pod_class)
-        )
+        if plugin.reads.is_cacheable:
+            return True
+        ignores: bool = self.call(NOT_RECORDED, plugin, "PreFilter", _truth, plugin.ignores, pod_class)
+        return ignores
 
     def ask_pre_filter(self, plugin: Any, state: CycleState, pod: api.Pod, nodes: Nodes) -> Any:
         """One plugin's PreFilter result: None, a Status, or node names."""
         answer = self.call(state.record, plugin, "PreFilter", plugin.pre_filter, state, pod, nodes)
-        if answer is None or type(answer) is Status:
+        if answer is None or answer is SKIP:
             return answer
         try:
             return pre_filter_answer(plugin, answer)
@@ -203,7 +208,7 @@ class Framework:
             names = frozenset(answer) if names is None else names & frozenset(answer)
             if not names:
                 return PreFilterOutcome(_no_common_node(narrowed), names, frozenset(narrowed), plugin)
-        return PreFilterOutcome(rejected, names, frozenset(narrowed))
+        return PreFilterOutcome(rejected, names, frozenset(narrowed)) if narrowed or rejected else GOES_ON
 
     # Filter
 
@@ -288,7 +293,8 @@ class Framework:
                 scores = int(scores[0])  # type: ignore[index]  # normalize returns an array
         elif not uniform:
             scores = whole(scores)  # type: ignore[arg-type]  # an array, since it is no int
-        self.check_range(plugin, scores)
+        if plugin.normalize is None or plugin.reads.is_cacheable or not is_built_in(type(plugin.plugin)):
+            self.check_range(plugin, scores)  # our own plugins that are asked for every pod normalise what they count
         return scores if plugin.weight == 1 else scores * plugin.weight
 
     def _normalized(self, plugin: ScorePlugin, state: CycleState, pod: api.Pod, scores: Ints) -> Ints:
@@ -375,7 +381,7 @@ class Framework:
         needed = []
         for plugin in self.pre_bind:
             ask = getattr(plugin, "pre_bind_needed", None)
-            answer = True if ask is None else self._try(record, plugin, "PreBindPreFlight", ask, state, pod, node_name)
+            answer = ask is None or self._try(record, plugin, "PreBindPreFlight", _truth, ask, state, pod, node_name)
             if isinstance(answer, BaseException):
                 failed = error(f'running PreBindPreFlight "{plugin.name}": {described(answer)}')
                 record.objections.append(Objection(plugin.name, "PreBindPreFlight", failed, described(answer)))
@@ -391,7 +397,7 @@ class Framework:
         for plugin in plugins:
             ask = getattr(plugin, "pre_bind_waits", None)
             # An exception counts as a yes: the caller only saves work after a no.
-            if ask is None or self._try(state.record, plugin, "PreBindPreFlight", ask, state, pod, node_name):
+            if ask is None or self._try(state.record, plugin, "PreBindPreFlight", _truth, ask, state, pod, node_name):
                 return True
         return False
 
@@ -518,6 +524,11 @@ def _timed(record: CycleRecord, plugin: Any, point: str, method: Callable[..., A
         raise
     record.add_call(plugin.name, point, started, answer)
     return answer
+
+
+def _truth(ask: Callable[..., Any], *args: Any) -> bool:
+    """What a plugin answers, as yes or no. Its object may refuse to say."""
+    return bool(ask(*args))
 
 
 def _name_of(status: Status | None) -> str:

@@ -52,12 +52,12 @@ class WhatIf:
             table.restore(pods, used, stamps)
 
     def add_pods(self, pod: api.Pod, moves: Sequence[Move]) -> None:
-        """Suppose each of these pods were on its row too; no row may occur twice."""
+        """Suppose each of these pods were on its row too."""
         self._cluster.nodes.place_each([(info, row) for _, info, row in moves])
         self._update_states(moves, "PreFilter AddPod", "add_pod", pod)
 
     def remove_pods(self, pod: api.Pod, moves: Sequence[Move]) -> None:
-        """Suppose each of these pods were not on its row; no row may occur twice."""
+        """Suppose each of these pods were not on its row."""
         self._cluster.nodes.take_off_each([(info, row) for _, info, row in moves])
         self._update_states(moves, "PreFilter RemovePod", "remove_pod", pod)
 
@@ -76,8 +76,7 @@ class WhatIf:
             return
         state = state.clone()
         with self.on_rows([row]):
-            for info in pods:
-                self.add_pods(pod, [(state, info, row)])
+            self.add_pods(pod, [(state, info, row) for info in pods])
             yield state, True
 
     def can_be_asked_at_once(self, plugins: Iterable[FilterPlugin]) -> bool:
@@ -89,10 +88,8 @@ class WhatIf:
     def with_all_nominated(self, pod: api.Pod, rows: Sequence[int]) -> Iterator[None]:
         """Suppose for many rows at once that the pods nominated to them were on them, those of at least this pod's
         priority. Cycle states do not follow."""
-        waiting = [(row, self.nominated_on(pod, row)) for row in rows]
         with self.on_rows(rows):
-            for depth in range(max(len(pods) for _, pods in waiting)):
-                self._cluster.nodes.place_each([(pods[depth], row) for row, pods in waiting if depth < len(pods)])
+            self._cluster.nodes.place_each([(info, row) for row in rows for info in self.nominated_on(pod, row)])
             yield
 
     # Asking

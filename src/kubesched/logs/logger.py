@@ -74,7 +74,7 @@ class Logger:
     def set_verbosity(self, level: int) -> None:
         """Change the verbosity."""
         self._level = level
-        self.verbosity = max(level, self._vmodule.highest)
+        self.verbosity = max(level, self._vmodule.highest) if self._vmodule else level
 
     def flush(self) -> None:
         """Write buffered lines."""

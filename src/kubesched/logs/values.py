@@ -17,6 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from kubesched.api import objects as api
+from kubesched.base.log import text_of
 from kubesched.config.duration import Duration
 from kubesched.logs.quoting import compact_json, number, quote, quote_ascii
 from kubesched.logs.references import KRef
@@ -81,7 +82,7 @@ def _as_string(value: object) -> str | None:
     if isinstance(value, str):
         return str(value)
     if isinstance(value, BaseException):
-        return str(value) or type(value).__name__
+        return text_of(value) or type(value).__name__
     if isinstance(value, Duration):
         return str(value)
     if isinstance(value, timedelta):

@@ -48,7 +48,7 @@ def _by_key(sort_key: Callable[[Any], Any], report: Report, *, guard: bool) -> O
 def _by_less(less: Callable[[QueuedPodInfo, QueuedPodInfo], bool], report: Report) -> Order:
     def is_less(a: QueuedPodInfo, b: QueuedPodInfo) -> bool:
         try:
-            return less(a, b)
+            return bool(less(a, b))
         except KeyboardInterrupt:
             raise
         except BaseException as problem:
@@ -81,7 +81,15 @@ class _Key:
             return False
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Key) and bool(self.value == other.value)
+        if not isinstance(other, _Key):
+            return False
+        try:
+            return bool(self.value == other.value)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as problem:
+            self.report(problem, self.queued)
+            return True
 
     __hash__ = None  # type: ignore[assignment]  # a plugin's value need not have one
 

@@ -25,7 +25,7 @@ from kubesched.config.duration import Duration
 from kubesched.engine.outcome import Outcome
 from kubesched.framework.events import Hint
 from kubesched.framework.handle import Handle, Services
-from kubesched.plugins.dynamic_resources import DynamicResources
+from kubesched.plugins.dynamic_resources import DynamicResources, selectors
 from kubesched.plugins.dynamic_resources.devices import Devices
 
 NO = "UnschedulableAndUnresolvable"
@@ -167,6 +167,18 @@ def test_the_grammar_of_selectors_is_built_before_the_first_selector(monkeypatch
         if thread.name == "CEL grammar":
             thread.join(30)
     assert parser._build.cache_info().currsize == 1
+
+
+def test_a_process_that_ends_waits_for_the_grammar(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread in the middle of C++ that Python abandons at its end aborts the process, and its exit code is lost."""
+    end = threading.Event()
+    monkeypatch.setattr(selectors, "_prepare", lambda: end.wait(30))
+    before = set(threading.enumerate())
+    selectors.prepare_in_background()
+    (thread,) = set(threading.enumerate()) - before
+    end.set()
+    thread.join(30)
+    assert not thread.daemon
 
 
 @pytest.mark.parametrize("gate", [True, False])

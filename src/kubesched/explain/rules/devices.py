@@ -83,7 +83,8 @@ def details(survey: Survey, row: int) -> list[Detail]:
             if survey.cluster.get(api.DeviceClass, name) is None:
                 found.append(Detail(f"{start}device class {name} does not exist", values))
             else:
-                text = f"{start}asks for {count} of class {name}; the node has {there} devices, {free} of them free"
+                devices = f"{there} device{'s' * (there != 1)}, {free} of them free" if there else "no device"
+                text = f"{start}asks for {count} of class {name}; the node has {devices}"
                 found.append(Detail(text, {**values, "devices": there, "free": free}))
     return found
 

@@ -22,6 +22,7 @@ from kubesched.api.taints import HARD_EFFECTS, tolerates
 from kubesched.cluster.pods import ANY_ADDRESS, host_ports
 from kubesched.explain.change import Change
 from kubesched.explain.commands import Operation, patch
+from kubesched.explain.evicting import belongs_to_node
 from kubesched.explain.rules.rule import Detail, node_of
 from kubesched.explain.survey import Survey
 
@@ -189,6 +190,8 @@ def affinity_details(survey: Survey, row: int) -> list[Detail]:
 
 
 def affinity_fixes(survey: Survey, row: int) -> list[Change]:
+    if belongs_to_node(survey.pod):
+        return []  # the DaemonSet made it for one node, and another one is no help
     node, wanted = survey.table.node(row), required_node_affinity(survey.pod)
     unmet = [each for each in wanted.selector.requirements if not _holds(each, node)]
     affinity = wanted.affinity

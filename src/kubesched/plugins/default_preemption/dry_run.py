@@ -8,13 +8,13 @@ added back are the victims.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from kubesched.api import objects as api
-from kubesched.cluster.pods import PodClass, PodInfo
+from kubesched.cluster.pods import PodInfo
 from kubesched.cluster.table import NodeTable
 from kubesched.framework.adapters import FilterPlugin
 from kubesched.framework.state import CycleState
@@ -39,8 +39,6 @@ class Trial:
     victims: list[PodInfo] = field(default_factory=list)
     violations: int = 0
     failure: Status | None = None
-    classes: frozenset[PodClass] = frozenset()
-    """The classes of the pods that were moved."""
     _badness: Badness | None = None
 
     @property
@@ -56,11 +54,11 @@ class TrialProbe(ABC):
 
     @abstractmethod
     def add(self, pods: Sequence[tuple[PodInfo, int]]) -> None:
-        """Suppose each of these pods were on its row; no row may occur twice."""
+        """Suppose each of these pods were on its row."""
 
     @abstractmethod
     def remove(self, pods: Sequence[tuple[PodInfo, int]]) -> None:
-        """Suppose each of these pods were not on its row; no row may occur twice."""
+        """Suppose each of these pods were not on its row."""
 
     @abstractmethod
     def statuses(self, rows: Sequence[int]) -> list[Status | None]:
@@ -87,13 +85,14 @@ class ManyRowsProbe(TrialProbe):
 
     def statuses(self, rows: Sequence[int]) -> list[Status | None]:
         """The pod must fit with the pods nominated to a row, and without them."""
-        nominated = {row: pods for row in rows if (pods := self._what_if.nominated_on(self._pod, row))}
+        nominated = [(info, row) for row in rows for info in self._what_if.nominated_on(self._pod, row)]
         if not nominated:
             return self._ask(rows)
-        _each(self.add, nominated)
+        self.add(nominated)
         found = self._ask(rows)
-        _each(self.remove, nominated)
-        again = [position for position, row in enumerate(rows) if row in nominated and found[position] is None]
+        self.remove(nominated)
+        beside = {row for _, row in nominated}
+        again = [position for position, row in enumerate(rows) if row in beside and found[position] is None]
         for position, status in zip(again, self._ask([rows[position] for position in again]), strict=True):
             found[position] = status
         return found
@@ -160,14 +159,8 @@ def dry_run(
     return trials
 
 
-def _each(move: Callable[[Sequence[tuple[PodInfo, int]]], None], pods: Mapping[int, Sequence[PodInfo]]) -> None:
-    """Move several pods per row, one of each row at a time."""
-    for step in range(max(map(len, pods.values()), default=0)):
-        move([(infos[step], row) for row, infos in pods.items() if step < len(infos)])
-
-
 def _remove_all(trials: Sequence[Trial], probe: TrialProbe) -> None:
-    _each(probe.remove, {trial.row: trial.order for trial in trials})
+    probe.remove([(info, trial.row) for trial in trials for info in trial.order])
 
 
 def _rank(trial: Trial, budgets: Sequence[Budget]) -> None:

@@ -9,8 +9,10 @@ the row as it is decides. Only where they do matter is the row tried again with 
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from weakref import ref
 
 import numpy as np
 
@@ -25,8 +27,12 @@ from kubesched.framework.what_if import PodDependence, WhatIf, attributed
 from kubesched.plugins.default_preemption.dry_run import NO_VICTIMS, ManyRowsProbe, OneRowProbe, Trial, dry_run
 from kubesched.plugins.default_preemption.victims import Budget, compiled
 
-MOST_CACHED = 100_000
-"""How many trials are cached at most, over all pod classes. One takes about half a kilobyte."""
+MOST_SETS = 1000
+"""How many sets of classes are remembered at most besides one for each row."""
+CACHE_BYTES = 50_000_000
+"""How much may be cached over all pod classes before the least recently used class is dropped, by this estimate:"""
+CLASS_BYTES, SET_BYTES, TRIAL_BYTES, ROW_BYTES = 10_000, 4_000, 500, 25
+"""For a class with what was compiled for it, a set of classes that victims are of, a trial, and a row."""
 CANDIDATE, NOTHING_TO_EVICT = 0, 1
 """Codes of rows. A larger one stands for a cached failure, a negative one for a failure in this search alone."""
 
@@ -41,8 +47,20 @@ class CachedTrials:
         self.violating: Mask = np.zeros(0, dtype=np.bool_)
         """Candidates whose victims a disruption budget protects."""
         self.failures: list[Status] = []
+        self.moved: Ints = np.zeros(0, dtype=np.int64)
+        """Which set of `moved_classes` a row's trial moves pods of."""
+        self.moved_classes: list[frozenset[PodClass]] = []
+        self.counted = 0
+        """The size when it was last looked at."""
         self._stamps: Ints = np.zeros(0, dtype=np.int64)
         self._codes: dict[Status, int] = {}
+        self._moved_numbers: dict[frozenset[PodClass], int] = {}
+
+    @property
+    def size(self) -> int:
+        """About how many bytes this and its class take."""
+        sets, trials, rows = len(self.moved_classes), len(self.trials), len(self.codes)
+        return CLASS_BYTES + SET_BYTES * sets + TRIAL_BYTES * trials + ROW_BYTES * rows
 
     def stale(self, rows: Ints, stamps: Ints) -> Ints:
         """The rows that have changed since they were tried, or never were tried."""
@@ -50,14 +68,23 @@ class CachedTrials:
             more = len(stamps) - len(self._stamps)
             self._stamps = np.concatenate((self._stamps, np.full(more, -1, dtype=np.int64)))
             self.codes = np.concatenate((self.codes, np.zeros(more, dtype=np.int64)))
+            self.moved = np.concatenate((self.moved, np.zeros(more, dtype=np.int64)))
             self.violating = np.concatenate((self.violating, np.zeros(more, dtype=np.bool_)))
+        if len(self.moved_classes) > len(stamps) + MOST_SETS:
+            self._stamps[:] = -1
+            self.moved_classes.clear()
+            self._moved_numbers.clear()
         changed: Mask = self._stamps[rows] != stamps[rows]
         return rows[changed]
 
-    def store(self, trial: Trial, stamp: int) -> None:
-        """Keep a result."""
+    def store(self, trial: Trial, moved: frozenset[PodClass], stamp: int) -> None:
+        """Keep a result, and the classes of the pods that were moved."""
         row = trial.row
         self._stamps[row] = stamp
+        number = self._moved_numbers.setdefault(moved, len(self.moved_classes))
+        if number == len(self.moved_classes):
+            self.moved_classes.append(moved)
+        self.moved[row] = number
         self.violating[row] = trial.violations > 0
         if trial.failure is None:
             self.trials[row] = trial
@@ -68,7 +95,8 @@ class CachedTrials:
 
     def forget(self, row: int) -> None:
         """Try a row again next time."""
-        self._stamps[row] = -1
+        if row < len(self._stamps):
+            self._stamps[row] = -1
 
     def failure(self, code: int) -> Status:
         """The failure that a code stands for."""
@@ -104,8 +132,9 @@ class CandidateSearch:
     def __init__(self, cluster: ClusterState, what_if: Callable[[], WhatIf]) -> None:
         self._cluster = cluster
         self._what_if = what_if
-        self._cached: OrderedDict[PodClass, CachedTrials] = OrderedDict()
-        """The least recently used class first."""
+        self._cached: OrderedDict[ref[PodClass], CachedTrials] = OrderedDict()
+        """The least recently used class first. A class goes with its last pod, and what is cached for it too."""
+        self._bytes = 0
         self._budgets: list[Budget] = []
         self._budgets_version = -1
 
@@ -117,24 +146,41 @@ class CandidateSearch:
             self._budgets_version = version
             self._budgets = compiled(self._cluster.all(api.PodDisruptionBudget))
             self._cached.clear()
+            self._bytes = 0
         return self._budgets
 
     def search(self, state: CycleState, pod: api.Pod, rows: Ints, wanted: int) -> Candidates:
         """Try rows in this order until so many are candidates, at least one of which violates no budget."""
         what_if, budgets = self._what_if(), self.budgets
-        run = _Run(self._cluster, what_if, state, pod, budgets, self._cache_of(what_if.cache_class(state)))
-        found = Candidates()
-        for start in range(0, len(rows), max(wanted, 1)):
-            if run.add(found, rows[start : start + wanted], wanted):
-                break
+        with self._cache_of(what_if.cache_class(state)) as cache:
+            run = _Run(self._cluster, what_if, state, pod, budgets, cache)
+            found = Candidates()
+            for start in range(0, len(rows), max(wanted, 1)):
+                if run.add(found, rows[start : start + wanted], wanted):
+                    break
         return found
 
-    def _cache_of(self, pod_class: PodClass) -> CachedTrials:
-        cache = self._cached.setdefault(pod_class, CachedTrials())
-        self._cached.move_to_end(pod_class)
-        while len(self._cached) > 1 and sum(len(each.trials) for each in self._cached.values()) > MOST_CACHED:
-            self._cached.popitem(last=False)
-        return cache
+    @contextmanager
+    def _cache_of(self, pod_class: PodClass) -> Iterator[CachedTrials]:
+        """What is cached for a class. Afterwards, other classes make room for what was added."""
+        cached, used = self._cached, ref(pod_class)
+        cache = cached.get(used)
+        if cache is None:
+            cache = cached[ref(pod_class, self._forget)] = CachedTrials()
+        else:
+            cached.move_to_end(used)
+        try:
+            yield cache
+        finally:
+            self._bytes += cache.size - cache.counted
+            cache.counted = cache.size
+            while len(cached) > 1 and self._bytes > CACHE_BYTES:
+                self._forget(next(iter(cached)))
+
+    def _forget(self, pod_class: ref[PodClass]) -> None:
+        dropped = self._cached.pop(pod_class, None)
+        if dropped is not None:
+            self._bytes -= dropped.counted
 
 
 class _Run:
@@ -189,9 +235,8 @@ class _Run:
             cache.forget(own)  # the pod's own nomination does not count, for this pod alone
         stale = cache.stale(rows, table.stamps).tolist()
         for trial in self._dry_run(stale, self._lasting) if stale else ():
-            trial.classes = self._moved(trial.row) if trial.failure is None else frozenset()
             trial.order = []
-            cache.store(trial, int(table.stamps[trial.row]))
+            cache.store(trial, self._moved(trial.row), int(table.stamps[trial.row]))
         if own is not None:
             cache.forget(own)
 
@@ -214,7 +259,7 @@ class _Run:
         """Let the other plugins decide where they have a say; the codes are changed. Returns the trials that are not
         cached."""
         open_ = np.flatnonzero(codes != self._cache.code_of(NO_VICTIMS))
-        matters = self._matters(rows[open_].tolist(), codes[open_].tolist())
+        matters = self._matters(rows[open_], codes[open_])
         self._as_they_are(rows, codes, open_[~matters])
         again = open_[matters]
         trials = self._again(rows[again].tolist())
@@ -226,23 +271,24 @@ class _Run:
             violating[position] = trial.violations > 0
         return {trial.row: trial for trial in trials}
 
-    def _matters(self, rows: Sequence[int], codes: Sequence[int]) -> Mask:
+    def _matters(self, rows: Ints, codes: Ints) -> Mask:
         """Whether the pods that were moved on each row matter to a plugin that has a say about it: one that comes
         before the plugin that rejects the row."""
-        last = {code: self._position(code) for code in set(codes)}
-        first = self._dependence.first
-        found = [first(self._moved_on(row)) < last[code] for row, code in zip(rows, codes, strict=True)]
-        return np.array(found, dtype=np.bool_)
+        found = np.zeros(len(rows), dtype=np.bool_)
+        moved = self._cache.moved[rows]
+        for number in set(moved.tolist()):
+            first = self._dependence.first(self._cache.moved_classes[number])
+            if first != PodDependence.NONE:
+                for code in set(codes.tolist()):
+                    if first < self._position(code):
+                        found |= (moved == number) & (codes == code)
+        return found
 
     def _position(self, code: int) -> int:
         """The position of the plugin that a code is from; after all others if no plugin rejects the row."""
         if code in (CANDIDATE, NOTHING_TO_EVICT):
             return PodDependence.NONE
         return self._what_if.order_of(self._failure(code).plugin)
-
-    def _moved_on(self, row: int) -> frozenset[PodClass]:
-        trial = self._cache.trials.get(row)
-        return self._moved(row) if trial is None else trial.classes
 
     def _as_they_are(self, rows: Ints, codes: Ints, positions: Ints) -> None:
         """The others reject rows as they are: that decides, unless a plugin before them has rejected the row, too."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from kubesched.api import devices as dra
 from kubesched.api import objects as api
 from kubesched.cluster.pods import PodClass
 from kubesched.cluster.table import Ints
@@ -109,6 +110,10 @@ class DynamicResources(Plugin):
 
     def unreserve(self, state: CycleState, pod: api.Pod, node_name: str) -> None:
         self._reservation.unreserve(state, pod, node_name)
+
+    def settle(self, state: CycleState) -> list[dra.ResourceClaim]:
+        """The claims of a reserved pod as PreBind would write them; for clusters without an API server."""
+        return self._reservation.settle(state.read(NAME, Cycle)) if NAME in state else []
 
     def pre_bind_needed(self, state: CycleState, pod: api.Pod, node_name: str) -> bool:
         return bool(state.read(NAME, Cycle).claims)

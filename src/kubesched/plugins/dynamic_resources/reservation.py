@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from msgspec.structs import replace
 
+from kubesched.api import devices as dra
 from kubesched.api import objects as api
 from kubesched.cluster.view import Nodes
 from kubesched.framework.state import POD_GROUP_CYCLE, CycleState, GroupCycleState
@@ -90,6 +92,18 @@ class DeviceReservation:
                 say.added(claim, self._context.ledger)
                 say.claim("Reserved resource in allocation result", claim, allocation)
         return None
+
+    def settle(self, cycle: Cycle) -> list[dra.ResourceClaim]:
+        """The pod's claims with what was decided about them. It is up to the caller to record them from now on."""
+        found = []
+        for index, (claim, user) in enumerate(zip(cycle.claims, cycle.consumers, strict=False)):
+            self._context.ledger.drop_pending(claim.uid, force=True)
+            others = (each for each in claim.status.reserved_for if each.uid != user.uid)
+            allocation = cycle.allocations[index] or claim.status.allocation
+            found.append(
+                replace(claim, status=replace(claim.status, allocation=allocation, reserved_for=(*others, user)))
+            )
+        return found
 
     def unreserve(self, state: CycleState, pod: api.Pod, node_name: str) -> None:
         if NAME not in state:

@@ -34,8 +34,11 @@ class Selectors:
 
 
 def prepare_in_background() -> None:
-    """Load CEL and build its parser in a thread, so that the first expression does not block the event loop."""
-    Thread(target=_prepare, name="CEL grammar", daemon=True).start()
+    """Load CEL and build its parser in a thread, so that the first expression does not block the event loop.
+
+    A process that ends meanwhile waits for the thread: CEL has parts in C++, which abort if Python abandons them.
+    """
+    Thread(target=_prepare, name="CEL grammar").start()
 
 
 def _prepare() -> None:

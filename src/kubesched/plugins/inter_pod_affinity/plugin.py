@@ -29,6 +29,8 @@ from kubesched.framework.status import SKIP, Status, error, unresolvable, unsche
 EXISTING_ANTI = unschedulable("node(s) didn't satisfy existing pods anti-affinity rules")
 NO_AFFINITY = unresolvable("node(s) didn't match pod affinity rules")
 ANTI = unschedulable("node(s) didn't match pod anti-affinity rules")
+FEW = 16
+"""One of so many nodes are few."""
 _STATUSES = {1: EXISTING_ANTI, 2: ANTI, 3: NO_AFFINITY}
 """By code. Of several that apply to a node, the highest counts."""
 
@@ -220,7 +222,8 @@ class InterPodAffinity(Plugin):
             here = nodes.of_label(counts.column, counts.counts)
             scores = here if scores is None else scores + here
         assert scores is not None  # without counts, PreScore skips Score
-        return scores
+        # A view of the counts would follow the next pod.
+        return scores if scores.base is None else scores.copy()
 
     def normalize(self, state: CycleState, pod: api.Pod, scores: Ints) -> Ints:
         lowest = int(scores.min())
@@ -231,6 +234,12 @@ class InterPodAffinity(Plugin):
         def scaled(above: Ints) -> Ints:
             return (float(MAX_NODE_SCORE) * (above / float(spread))).astype(np.int64)
 
+        if not lowest:
+            others = (scores != 0).nonzero()[0]
+            if len(others) * FEW < len(scores):  # as with host names: most nodes have no such pod, and score 0
+                normalized = np.zeros_like(scores)
+                normalized[others] = scaled(scores[others])
+                return normalized
         return once_per_value(scores - lowest if lowest else scores, spread, scaled)
 
     # Counts
@@ -264,10 +273,11 @@ class InterPodAffinity(Plugin):
     def _weigh(self, into: Counts, counter: RowCounter, key: str, weight: int) -> None:
         """The same with a weight, if any pod is counted in a domain at all."""
         domains = counter.by_domain(key)
-        if domains.total:
-            known = into.get(key)
-            weighed = domains.padded * weight  # a copy: scores may be a view of it, and must not follow the next pod
-            into[key] = KeyCounts(domains.column, weighed if known is None else known.counts + weighed)
+        if not domains.total:
+            return
+        counts = domains.padded if weight == 1 else domains.padded * weight
+        known = into.get(key)
+        into[key] = KeyCounts(domains.column, counts if known is None else known.counts + counts)
 
     def _key(self, counts: Counts, key: str) -> KeyCounts:
         if key not in counts:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +12,7 @@ from kubesched.api import objects as api
 from kubesched.api.quantity import milli_of, value_of
 from kubesched.api.resources import is_scalar, pod_requests, scheduling_requests
 from kubesched.base.features import Features
+from kubesched.cluster.pods import PodClass
 from kubesched.cluster.table import (
     CPU,
     EPHEMERAL_STORAGE,
@@ -59,8 +60,8 @@ class ScoredRequests:
     without_and_with: Ints
     """Nothing and the amounts, to be added to what is in use."""
     names: tuple[str, ...] = ()
-    column_list: tuple[int, ...] = ()
-    amount_list: tuple[int, ...] = ()
+    each: tuple[tuple[int, int, int], ...] = ()
+    """The columns, amounts and weights as Python's numbers, for one node."""
     weight_list: tuple[int, ...] = ()
     block: slice | None = None
     """The columns, if they lie side by side."""
@@ -72,13 +73,11 @@ class ScoredRequests:
         return self.huge or table.has_huge_amounts
 
     def of_one(self, nodes: Nodes, devices: Devices | None = None) -> tuple[list[int], list[int]] | None:
-        """The same as `of` for a window of one node, as Python's numbers. None for a larger window, and for amounts
-        that doubles or 64-bit integers may not hold exactly."""
-        amounts = nodes.amounts()
-        if amounts is None or devices is not None or self.may_overflow(nodes.table):
+        """(allocatable, used) of a window of one node, by column, as Python's numbers. None for a larger window, and
+        for amounts that doubles or 64-bit integers may not hold exactly."""
+        if devices is not None or self.may_overflow(nodes.table):
             return None
-        offered, used = amounts
-        return [offered[column] for column in self.column_list], [used[column] for column in self.column_list]
+        return nodes.amounts()
 
     def of(self, nodes: Nodes, devices: Devices | None = None) -> tuple[Ints, Ints]:
         """(allocatable, used) for the window, a row per resource; do not change them. Resources that a node does not
@@ -158,16 +157,33 @@ def _side_by_side(columns: Sequence[int]) -> slice | None:
     return slice(columns[0], columns[0] + len(columns))
 
 
+def _amounts(pod: api.Pod, pod_class: PodClass, features: Features, *, non_zero: bool) -> Mapping[str, int]:
+    """What a pod requests, by resource, in the units of the node table."""
+    if pod_class.only_containers_count:
+        requests = pod_class.requests
+        cpu = requests.nonzero_cpu if non_zero else requests.milli_cpu
+        memory = requests.nonzero_memory if non_zero else requests.memory
+        return {"cpu": cpu, "memory": memory, "ephemeral-storage": requests.ephemeral_storage, **requests.scalar}
+    pod_level = not non_zero and features.pod_level_resources
+    exact = pod_requests(pod, use_status=not non_zero, non_zero=non_zero, pod_level=pod_level, features=features)
+    return {name: milli_of(amount) if name == "cpu" else value_of(amount) for name, amount in exact.items()}
+
+
 def scored_requests(
-    table: NodeTable, pod: api.Pod, resources: Sequence[ResourceSpec], features: Features, *, non_zero: bool
+    table: NodeTable,
+    pod: api.Pod,
+    pod_class: PodClass,
+    resources: Sequence[ResourceSpec],
+    features: Features,
+    *,
+    non_zero: bool,
 ) -> ScoredRequests:
     """Compile a pod's requests; with `non_zero`, containers without requests count with the scoring defaults.
 
     Resources that no node can have are dropped, and so are extended resources that the pod does not request. Upstream's
     NodeResourcesFit, which scores with defaults, ignores pod-level requests and resizes in its scores.
     """
-    pod_level = not non_zero and features.pod_level_resources
-    requests = pod_requests(pod, use_status=not non_zero, non_zero=non_zero, pod_level=pod_level, features=features)
+    requested = _amounts(pod, pod_class, features, non_zero=non_zero)
     fixed = {
         "cpu": NONZERO_CPU if non_zero else CPU,
         "memory": NONZERO_MEMORY if non_zero else MEMORY,
@@ -179,8 +195,7 @@ def scored_requests(
     names: list[str] = []
     best_effort = True
     for resource in resources:
-        exact = requests.get(resource.name, 0)
-        amount = milli_of(exact) if resource.name == "cpu" else value_of(exact)
+        amount = requested.get(resource.name, 0)
         best_effort = best_effort and amount == 0
         if resource.name not in fixed and (not is_scalar(resource.name) or amount == 0):
             continue
@@ -189,16 +204,17 @@ def scored_requests(
         names.append(resource.name)
         weights.append(resource.weight)
     added = np.array(amounts, dtype=np.int64).reshape(-1, 1)
+    without_and_with = np.zeros((2, len(amounts), 1), dtype=np.int64)
+    without_and_with[1] = added
     return ScoredRequests(
         columns=np.array(columns, dtype=np.int64),
         amounts=added,
         doubles=np.array(amounts, dtype=np.float64).reshape(-1, 1),
         weights=np.array(weights, dtype=np.int64).reshape(-1, 1),
         best_effort=best_effort,
-        without_and_with=np.stack((np.zeros_like(added), added)),
+        without_and_with=without_and_with,
         names=tuple(names),
-        column_list=tuple(columns),
-        amount_list=tuple(amounts),
+        each=tuple(zip(columns, amounts, weights, strict=True)),
         weight_list=tuple(weights),
         block=_side_by_side(columns),
         huge=max(amounts, default=0) >= HUGE_REQUEST or min(amounts, default=0) < 0,

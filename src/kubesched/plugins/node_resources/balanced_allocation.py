@@ -6,13 +6,12 @@ without the pod: 75 when the pod changes nothing, towards 100 when it evens thin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import numpy.typing as npt
 
 from kubesched.api import objects as api
-from kubesched.cluster.table import Ints
+from kubesched.cluster.pods import PodClass
+from kubesched.cluster.table import Ints, NodeTable
 from kubesched.cluster.view import Nodes
 from kubesched.config.args import NodeResourcesBalancedAllocationArgs
 from kubesched.framework.plugin import MAX_NODE_SCORE, Handle, Plugin, Reads
@@ -61,11 +60,20 @@ class NodeResourcesBalancedAllocation(Plugin):
         if wanted.best_effort:
             return 0  # only where a profile has disabled PreScore
         one = wanted.of_one(nodes, self._devices)
-        if one is not None and len(one[0]) == 2 and all(one[0]):
-            requested = [used + amount for used, amount in zip(one[1], wanted.amount_list, strict=True)]
-            return _HALF + (_HALF + _balance_of_two(requested, one[0]) - _balance_of_two(one[1], one[0])) // 2
+        if one is not None and len(wanted.each) == 2:
+            (column, amount, _), (other_column, other_amount, _) = wanted.each
+            offered, other_offered = one[0][column], one[0][other_column]
+            if offered and other_offered:
+                used, other_used = one[1][column], one[1][other_column]
+                before = _balance_of_two(used, offered, other_used, other_offered)
+                after = _balance_of_two(used + amount, offered, other_used + other_amount, other_offered)
+                return _HALF + (_HALF + after - before) // 2
         if self._devices is None and self._as_doubles.update(wanted, nodes):
             return self._in_doubles(wanted)
+        return self._of_amounts(wanted, nodes)
+
+    def _of_amounts(self, wanted: ScoredRequests, nodes: Nodes) -> Ints:
+        """The score for any nodes and resources."""
         offered, used = wanted.of(nodes, self._devices)
         if len(offered) == 2 and np.logical_and.reduce(offered, axis=None):
             before, after = _balance_of_halves(used + wanted.without_and_with, offered)
@@ -89,7 +97,8 @@ class NodeResourcesBalancedAllocation(Plugin):
             self._balances = np.floor(_balance(used, offered))
         elif isinstance(changed, slice) and len(used) == 2:
             row = changed.start
-            self._balances[row] = _balance_of_two(used[:, row].tolist(), offered[:, row].tolist())
+            (amount, other), (capacity, other_capacity) = used[:, row].tolist(), offered[:, row].tolist()
+            self._balances[row] = _balance_of_two(amount, capacity, other, other_capacity)
         else:
             self._balances[changed] = np.floor(_balance(used[:, changed], offered[:, changed]))
         with_pod = used + wanted.doubles
@@ -103,15 +112,16 @@ class NodeResourcesBalancedAllocation(Plugin):
         return score.astype(np.int64)
 
     def _wanted(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> ScoredRequests:
-        features = self.handle.features
-        return state.pod_class.remember(
-            self, lambda: scored_requests(nodes.table, pod, self.args.resources, features, non_zero=False)
-        )
+        pod_class = state.pod_class
+        return pod_class.remember(self, self._to_score, nodes.table, pod, pod_class)
+
+    def _to_score(self, table: NodeTable, pod: api.Pod, pod_class: PodClass) -> ScoredRequests:
+        return scored_requests(table, pod, pod_class, self.args.resources, self.handle.features, non_zero=False)
 
 
-def _balance_of_two(used: Sequence[int], offered: Sequence[int]) -> int:
+def _balance_of_two(used: float, offered: float, other_used: float, other_offered: float) -> int:
     """The same as `_balance` for one node with two resources."""
-    deviation = abs((min(used[0] / offered[0], 1.0) - min(used[1] / offered[1], 1.0)) / 2)
+    deviation = abs((min(used / offered, 1.0) - min(other_used / other_offered, 1.0)) / 2)
     return int((1 - deviation) * MAX_NODE_SCORE)
 
 

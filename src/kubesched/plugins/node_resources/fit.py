@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from kubesched.api.resources import (
     pod_requests,
     scheduling_requests,
 )
+from kubesched.cluster.pods import PodClass
 from kubesched.cluster.table import CPU, EPHEMERAL_STORAGE, HUGE_CAPACITY, MEMORY, PODS, Ints, NodeTable
 from kubesched.cluster.view import Nodes
 from kubesched.config.args import NodeResourcesFitArgs
@@ -149,8 +149,7 @@ class NodeResourcesFit(Plugin):
             return 0
         one = wanted.of_one(nodes, self._devices) if self._one_node_strategy is not None else None
         if one is not None and self._one_node_strategy is not None:
-            requested = [used + amount for used, amount in zip(one[1], wanted.amount_list, strict=True)]
-            return self._one_node_strategy(requested, one[0], wanted.weight_list)
+            return self._one_node_strategy(wanted, *one)
         if self._as_doubles is not None and self._as_doubles.update(wanted, nodes):
             return least_allocated_in_doubles(self._as_doubles, wanted)
         offered, used = wanted.of(nodes, self._devices)
@@ -158,13 +157,12 @@ class NodeResourcesFit(Plugin):
 
     def score_placement(self, group: api.PodGroup, assignments: Assignments) -> int:
         """Prefer placements that the group fills, whatever the strategy for single nodes."""
-        table, features = self.handle.cluster.nodes, self.handle.features
+        table = self.handle.cluster.nodes
         requested: dict[int, int] = {}
         weights: dict[int, int] = {}
         for info in assignments.pods:
             pod, pod_class = info.pod, info.pod_class
-            compiled = partial(scored_requests, table, pod, self._resources, features, non_zero=True)
-            wanted = pod_class.remember((self, "score"), compiled)
+            wanted = pod_class.remember((self, "score"), self._to_score, table, pod, pod_class)
             for column, amount, weight in zip(
                 wanted.columns.tolist(), wanted.amounts.ravel().tolist(), wanted.weights.ravel().tolist(), strict=True
             ):
@@ -182,13 +180,15 @@ class NodeResourcesFit(Plugin):
     def _needed(self, state: CycleState, table: NodeTable) -> CheckedRequests:
         # Device classes decide which extended resources are checked here, and a column may have come for one.
         key = (self, "fit", self.handle.cluster.version(api.DeviceClass), len(table.resource_columns))
-        return state.pod_class.remember(key, lambda: self._checked(table, state.pod_class.requests))
+        pod_class = state.pod_class
+        return pod_class.remember(key, self._checked, table, pod_class.requests)
 
     def _scored(self, state: CycleState, pod: api.Pod, table: NodeTable) -> ScoredRequests:
-        features = self.handle.features
-        return state.pod_class.remember(
-            (self, "score"), lambda: scored_requests(table, pod, self._resources, features, non_zero=True)
-        )
+        pod_class = state.pod_class
+        return pod_class.remember((self, "score"), self._to_score, table, pod, pod_class)
+
+    def _to_score(self, table: NodeTable, pod: api.Pod, pod_class: PodClass) -> ScoredRequests:
+        return scored_requests(table, pod, pod_class, self._resources, self.handle.features, non_zero=True)
 
     def _checked(self, table: NodeTable, requests: Requests) -> CheckedRequests:
         entries = [(PODS, 1, "Too many pods")]

@@ -22,8 +22,8 @@ from kubesched.plugins.node_resources.amounts import EXACT, AmountsAsDoubles, Fl
 Strategy = Callable[[Ints, Ints, Ints, bool], Ints]
 """(requested, allocatable, weights, whether amounts may overflow) → score per node."""
 
-OneNodeStrategy = Callable[[Sequence[int], Sequence[int], Sequence[int]], int]
-"""The same for one node."""
+OneNodeStrategy = Callable[[ScoredRequests, Sequence[int], Sequence[int]], int]
+"""(requests, allocatable by column, used by column) → score of one node."""
 
 _MAX_CUSTOM_SCORE = 10
 _FEW = 128
@@ -45,22 +45,25 @@ def one_node_strategy(config: ScoringStrategy) -> OneNodeStrategy | None:
     return {"LeastAllocated": _least_allocated_on, "MostAllocated": _most_allocated_on}.get(config.type)
 
 
-def _least_allocated_on(requested: Sequence[int], allocatable: Sequence[int], weights: Sequence[int]) -> int:
+def _least_allocated_on(wanted: ScoredRequests, allocatable: Sequence[int], used: Sequence[int]) -> int:
     total = weight_sum = 0
-    for amount, offered, weight in zip(requested, allocatable, weights, strict=True):
+    for column, amount, weight in wanted.each:
+        offered = allocatable[column]
         if offered:
             weight_sum += weight
-            if amount < offered:
-                total += (offered - amount) * MAX_NODE_SCORE // offered * weight
+            free = offered - used[column] - amount
+            if free > 0:
+                total += free * MAX_NODE_SCORE // offered * weight
     return total // max(weight_sum, 1)
 
 
-def _most_allocated_on(requested: Sequence[int], allocatable: Sequence[int], weights: Sequence[int]) -> int:
+def _most_allocated_on(wanted: ScoredRequests, allocatable: Sequence[int], used: Sequence[int]) -> int:
     total = weight_sum = 0
-    for amount, offered, weight in zip(requested, allocatable, weights, strict=True):
+    for column, amount, weight in wanted.each:
+        offered = allocatable[column]
         if offered:
             weight_sum += weight
-            total += min(amount, offered) * MAX_NODE_SCORE // offered * weight
+            total += min(used[column] + amount, offered) * MAX_NODE_SCORE // offered * weight
     return total // max(weight_sum, 1)
 
 

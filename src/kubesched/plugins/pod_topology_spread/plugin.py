@@ -133,7 +133,7 @@ class PodTopologySpread(Plugin):
         for domain in reversed(state.read(self, SpreadState).domains):
             by_domain = domain.skewed().astype(np.int8)  # True becomes _SKEW
             by_domain[-1] = _LABEL  # ids are -1 where the label is absent
-            found = by_domain.take(domain.ids[nodes.rows])
+            found = by_domain.take(nodes.of_rows(domain.ids))
             codes = np.where(found, found, codes) if len(codes) else found
         return Verdicts(codes, {_SKEW: TOO_SKEWED, _LABEL: NO_LABEL}.__getitem__) if codes.any() else None
 
@@ -191,7 +191,7 @@ class PodTopologySpread(Plugin):
             constant = float(constraint.max_skew - 1)
             if constraint.topology_key == HOSTNAME:
                 counter = found.constraints.counter(cluster, pod.namespace, constraint)
-                counts = counter.on(nodes.table.size)[nodes.rows]
+                counts = nodes.of_rows(counter.on(nodes.table.size))
                 total = total + np.where(ids >= 0, counts * weight + constant, 0.0)
                 continue
             counts = found.constraints.counts(cluster, pod.namespace, constraint)

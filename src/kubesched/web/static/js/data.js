@@ -1,5 +1,5 @@
 // The live cluster: columns of all nodes, kept up to date by the stream, and the queue beside them.
-import { get, unpack, useEffect, useState } from "./core.js";
+import { get, unpack, useLayoutEffect, useState } from "./core.js";
 
 export const ABSENT = 65535;
 export const VALID = 1, CORDONED = 2, NOT_READY = 4, TAINTED = 8;
@@ -16,7 +16,8 @@ export function changed(topic) {
 
 export function useLive(...topics) {
   const [, tick] = useState(0);
-  useEffect(() => {
+  // Before anything else can run: what arrives between drawing and an ordinary effect would be missed.
+  useLayoutEffect(() => {
     let frame = 0;
     const onChange = () => { frame ||= requestAnimationFrame(() => { frame = 0; tick((old) => old + 1); }); };
     for (const topic of topics) {
