@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import pytest
@@ -598,6 +599,90 @@ def test_a_plugin_that_raises_fails_that_attempt_only(point: str, problem: type[
             plugin.broken = False  # type: ignore[attr-defined]
             await here.settle(400)
             assert here.node_of("web") in ("n1", "n2")
+
+    run()
+
+
+class Mute(BaseException):
+    """Cannot even say what it is."""
+
+    def __str__(self) -> str:
+        raise SystemExit("no")
+
+    __repr__ = __str__
+
+
+class Undecided:
+    """Is neither true nor false, and has no text."""
+
+    def __bool__(self) -> bool:
+        raise Mute
+
+    __repr__ = Mute.__str__
+
+
+def answering(point: str, answer: Callable[[], object]) -> type[Plugin]:
+    """A plugin that answers oddly at one extension point until `broken` is cleared."""
+
+    def method(self: Any, *args: Any) -> object:
+        return answer() if self.broken else None
+
+    async def pre_bind(self: Any, *args: Any) -> object:
+        return method(self) if point == "pre_bind" else None
+
+    return type(
+        "Odd",
+        (Plugin,),
+        {"name": "Odd", "broken": True, "pre_bind": pre_bind, **({point: method} if point != "pre_bind" else {})},
+    )
+
+
+def mute() -> None:
+    raise Mute
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (mute, "Mute: <str() raised SystemExit>"),
+        (Undecided, "Undecided <repr() raised SystemExit>; return None"),
+        (lambda: unschedulable(["a", "b"]), "list ['a', 'b']; the reasons of a Status are strings"),  # type: ignore[arg-type]  # wrong on purpose
+        (lambda: Status(2, "no"), "int 2; the first argument of a Status is a Code"),  # type: ignore[arg-type]  # wrong on purpose
+    ],
+)
+@pytest.mark.parametrize("point", ["pre_filter", "filter", "reserve", "permit", "pre_bind"])
+def test_a_plugin_that_answers_oddly_is_named(point: str, answer: Callable[[], object], said: str) -> None:
+    """Exceptions and answers without a text, and statuses of the wrong parts, fail the attempt and name the plugin."""
+    plugin = answering(point, answer)
+
+    @virtual_time
+    async def run(clock: VirtualClock) -> None:
+        async with world(clock, node("n1"), plugins=[plugin]) as here:
+            here.create(pod("web"))
+            await here.settle()
+            message = here.message("web")
+            assert '"Odd": ' in message
+            assert said in message
+            plugin.broken = False  # type: ignore[attr-defined]
+            await here.settle(400)
+            assert here.node_of("web") == "n1"
+
+    run()
+
+
+@pytest.mark.parametrize("point", ["pre_bind_needed", "pre_bind_waits"])
+def test_an_answer_that_is_neither_true_nor_false_loses_no_pod(point: str) -> None:
+    """A pod whose plugin cannot say whether it has something to do is tried again, and its place is free."""
+    plugin = answering(point, Undecided)
+
+    @virtual_time
+    async def run(clock: VirtualClock) -> None:
+        async with world(clock, node("n1", cpu=1), plugins=[plugin]) as here:
+            here.create(pod("web", cpu=1))
+            await here.settle()
+            plugin.broken = False  # type: ignore[attr-defined]
+            await here.settle(400)
+            assert here.node_of("web") == "n1"
 
     run()
 

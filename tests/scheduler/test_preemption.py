@@ -162,6 +162,16 @@ async def test_a_preemption_that_fails_is_tried_again(clock: VirtualClock) -> No
 
 
 @virtual_time
+async def test_a_preemption_that_keeps_failing_is_tried_now_and_then(clock: VirtualClock) -> None:
+    """An API server that refuses deletions at once is not asked without a pause."""
+    async with world(clock, node("n1", cpu="1"), pod("low", node="n1", cpu="1", priority=0)) as here:
+        here.api.fail("delete_pod", ApiError(500, "InternalError", "not now"), times=1000)
+        here.create(pod("high", cpu="1", priority=10))
+        await here.settle(1)
+        assert 1 < here.api.calls["delete_pod"] < 15
+
+
+@virtual_time
 async def test_a_victim_that_is_gone_already_is_no_failure(clock: VirtualClock) -> None:
     """A 404 for a victim counts as success."""
     async with world(clock, node("n1", cpu="1"), pod("low", node="n1", cpu="1", priority=0)) as here:

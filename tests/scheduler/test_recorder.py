@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import sys
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from random import Random
@@ -61,6 +62,17 @@ def versioned(name: str, version: int) -> api.Pod:
 
 
 # --- documents --------------------------------------------------------------------------------------------------------
+
+
+@virtual_time
+async def test_an_event_does_not_hold_its_pods(clock: VirtualClock) -> None:
+    """A recorder remembers events for minutes, and pods that are deleted meanwhile must not stay in memory."""
+    preemptor, victim = versioned("urgent", 1), versioned("batch", 2)
+    async with recording_to(FaultyApi(clock), clock) as recorder:
+        before = sys.getrefcount(preemptor), sys.getrefcount(victim)
+        recorder.event(PROFILE, victim, NORMAL, "Preempted", "Preempting", "Preempted by a pod", preemptor)
+        await clock.settle()
+        assert (sys.getrefcount(preemptor), sys.getrefcount(victim)) == before
 
 
 @virtual_time

@@ -91,6 +91,7 @@ class BindingCycle:
             shared.waiting.remove(attempt.assumed.metadata.uid)
         if failure is not None:
             attempt.binding = BindingState.FAILED
+            await shared.turns.take("not bound", attempt.assumed.metadata.uid)
             shared.inbox.put(self._failed, attempt, failure)
         else:
             self._publisher.finished(attempt)
@@ -98,6 +99,7 @@ class BindingCycle:
     async def _steps(self, attempt: Attempt) -> Failure | None:
         shared, framework, pod = self._shared, attempt.profile.engine.framework, attempt.assumed
         uid = pod.metadata.uid
+        await shared.turns.take("bind", uid)
         announces = shared.cluster.features.nominated_node_name_for_expectation
         needed, status = list(framework.pre_bind), None
         if announces:

@@ -55,6 +55,7 @@ from kubesched.scheduler.subscribers.preemption import PreemptionReport
 from kubesched.scheduler.subscribers.publisher import Publisher, Subscriber
 from kubesched.scheduler.subscribers.status import AttemptStatus
 from kubesched.scheduler.tasks import Tasks
+from kubesched.scheduler.turns import FreeTurns, Turns
 from kubesched.scheduler.urgent_calls import UrgentCalls
 from kubesched.scheduler.victims import Preemptor
 from kubesched.scheduler.waiting import WaitingPods
@@ -79,6 +80,7 @@ def build_scheduler(
     urgent_calls: UrgentCalls | None = None,
     choose: Choose | None = None,
     journal: Journal | None = None,
+    turns: Turns | None = None,
     max_in_unschedulable: float = 300.0,
     features: Features = DEFAULT_FEATURES,
 ) -> Scheduler:
@@ -88,13 +90,14 @@ def build_scheduler(
     Scheduled event. With `detailed`, every attempt keeps all scores and rejections. Extenders are made from the
     configuration, unless given; they get pods and nodes as `raw_objects` has them, and make no call that changes
     something unless `may_write`. `urgent_calls` counts binds and deletions of victims, so that the recorder of events
-    can wait for them. `choose` breaks ties between nodes. A `journal` notes everything that decisions depend on. A pod
-    that nothing wakes is tried again after `max_in_unschedulable` seconds.
+    can wait for them. `choose` breaks ties between nodes. A `journal` notes everything that decisions depend on; a
+    replay grants the `turns` that it noted. A pod that nothing wakes is tried again after `max_in_unschedulable`
+    seconds.
     """
     recorder = NoEvents() if recorder is None else recorder
     metrics = NoSchedulerMetrics() if metrics is None else metrics
     if journal is not None:
-        client, subscribers = NotedClient(client, journal.called), (*subscribers, journal)
+        client, subscribers, turns = NotedClient(client, journal.called), (*subscribers, journal), journal
     cluster = ClusterState(features)
     inbox, tasks, waiting, unclear, wake_up = Inbox(log), Tasks(log), WaitingPods(), UnclearBinds(), asyncio.Event()
     owned_extenders = (
@@ -143,7 +146,7 @@ def build_scheduler(
         log=log,
         on_ready=wake_up.set,
     )
-    shared = Shared(cluster, queue, client, clock, log, recorder, metrics, inbox, tasks, waiting)
+    shared = Shared(cluster, queue, client, clock, log, recorder, metrics, inbox, tasks, waiting, turns or FreeTurns())
     profiles = _profiles(engines)
     statuses = StatusWriter(shared, dispatcher)
     reports = (

@@ -1,8 +1,9 @@
 """Notes everything that decisions depend on, in order, so that a replay makes the same ones.
 
 A decision follows from the cluster events that were handled before it, the responses to the scheduler's own calls, the
-order of attempts, random choices, and the time at which the attempt started. The journal notes each of these when it
-takes effect. While there is a journal, the random generator gets a new seed for each attempt, which is noted too.
+turns of tasks, the order of attempts, random choices, and the time at which the attempt started. The journal notes each
+of these when it takes effect. While there is a journal, the random generator gets a new seed for each attempt, which is
+noted too.
 """
 
 from __future__ import annotations
@@ -38,6 +39,9 @@ class JournalOutput(Protocol):
 
     def call(self, called: JSON, result: api.Object | None, moment: float) -> None:
         """The API server has responded."""
+
+    def turn(self, taken: JSON, moment: float) -> None:
+        """A task beside the scheduling cycles goes on."""
 
 
 class PodCycle(Protocol):
@@ -92,6 +96,12 @@ class Journal(Subscriber):
         moment = self._clock.monotonic()
         self.note_popped(moment)
         self._output.call(called, result, moment)
+
+    async def take(self, what: str, name: str) -> None:
+        """A task beside the scheduling cycles goes on (see `turns`)."""
+        moment = self._clock.monotonic()
+        self.note_popped(moment)
+        self._output.turn({"turn": what, "name": name}, moment)
 
     # --- stages of an attempt -----------------------------------------------------------------------------------------
 
@@ -149,6 +159,8 @@ class NotedClient:
     def __init__(self, client: Client, called: Callable[[JSON, api.Object | None], None]) -> None:
         self._client = client
         self._called = called
+        self._under_way: dict[CallKey, list[object]] = {}
+        """Calls that have no response yet, in the order in which they were made."""
         self.list = client.list
         self.watch = client.watch
         self.create_event = client.create_event
@@ -183,18 +195,33 @@ class NotedClient:
         await self._noted(key, self._client.delete_object(kind, name, namespace))
 
     async def _noted(self, key: CallKey, call: Awaitable[T]) -> T:
-        called: JSON = dict(zip(("call", "kind", "name"), key, strict=True))
+        this = object()
+        self._under_way.setdefault(key, []).append(this)
         try:
             result = await call
         except ApiError as problem:
             error = {"code": problem.code, "reason": problem.reason, "message": problem.message}
-            self._called({**called, "error": error}, None)
+            self._called({**self._response_to(key, this), "error": error}, None)
             raise
         except OSError as problem:
-            self._called({**called, "error": {"message": str(problem)}}, None)
+            self._called({**self._response_to(key, this), "error": {"message": str(problem)}}, None)
             raise
-        self._called(called, result if isinstance(result, api.Object) else None)
+        except BaseException:
+            self._response_to(key, this)
+            raise
+        self._called(self._response_to(key, this), result if isinstance(result, api.Object) else None)
         return result
+
+    def _response_to(self, key: CallKey, call: object) -> JSON:
+        """What a response belongs to. `before` is how many calls with the same key were made earlier and have no
+        response yet: two preemptions may delete the same victim."""
+        calls = self._under_way[key]
+        before = calls.index(call)
+        del calls[before]
+        if not calls:
+            del self._under_way[key]
+        called: JSON = dict(zip(("call", "kind", "name"), key, strict=True))
+        return {**called, "before": before} if before else called
 
 
 CallKey = tuple[str, str, str]
@@ -202,7 +229,7 @@ CallKey = tuple[str, str, str]
 
 
 def call_key(call: str, kind: type[api.Object], name: str, namespace: str) -> CallKey:
-    """What a response belongs to. Calls with the same key get their responses in the order of the calls."""
+    """What a response belongs to."""
     return call, kind.kind or kind.__name__, f"{namespace}/{name}" if namespace else name
 
 

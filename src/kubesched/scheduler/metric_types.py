@@ -7,6 +7,7 @@ numbers, which prometheus_client sees only on a scrape. As in Go, label values w
 
 from __future__ import annotations
 
+from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
@@ -141,7 +142,7 @@ class Histogram(Family):
 
     def __init__(self, name: str, text: str, bounds: list[float], labels: Labels = (), stability: str = ALPHA) -> None:
         super().__init__(name, text, labels, stability)
-        self._bounds = bounds
+        self._bounds = np.array(bounds)
         self._les = [*map(go_float, bounds), "+Inf"]
         # One number per bucket, followed by the sum of all values.
         self._empty: list[float] = [0] * (len(bounds) + 2)
@@ -176,7 +177,9 @@ class Histogram(Family):
             numbers = self._values.get(labels)
             if numbers is None:
                 numbers = self._values[labels] = self._empty.copy()
-            counts = np.bincount(np.searchsorted(self._bounds, waiting), minlength=len(self._les))
+            # NumPy takes twice as long to convert a list by itself.
+            places = self._bounds.searchsorted(array("d", waiting))
+            counts = np.bincount(places, minlength=len(self._les))
             numbers[:-1] = map(add, numbers, counts.tolist())
             numbers[-1] += sum(waiting)
             if self._native is not None:

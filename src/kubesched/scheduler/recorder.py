@@ -63,11 +63,11 @@ Key = tuple[str, ...]
 
 
 class _Entry(msgspec.Struct, eq=False):
-    """An event and the state of its series."""
+    """An event and the state of its series. It has references and no objects: it may outlive its pod for minutes."""
 
     profile: str
-    regarding: api.Object
-    related: api.Object | None
+    regarding: JSON
+    related: JSON | None
     kind: str
     reason: str
     action: str
@@ -148,7 +148,8 @@ class EventRecorder:
                 now = self._clock.now()
                 # The event's name contains the time, and must be unique among the events of a pod.
                 self._last_name = max(int(now * 1e9), self._last_name + 1)
-                self._begin(key, _Entry(profile, regarding, related, kind, reason, action, note, now, self._last_name))
+                about, beside = reference(regarding), None if related is None else reference(related)
+                self._begin(key, _Entry(profile, about, beside, kind, reason, action, note, now, self._last_name))
             else:
                 self.suppressed += 1
             return
@@ -319,7 +320,7 @@ class EventRecorder:
 
     def _document(self, entry: _Entry) -> JSON:
         if not entry.name:
-            entry.name = event_name(entry.regarding.name, entry.nanoseconds, self._chance)
+            entry.name = event_name(entry.regarding.get("name", ""), entry.nanoseconds, self._chance)
         document: JSON = {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
@@ -329,12 +330,12 @@ class EventRecorder:
             "reportingInstance": f"{entry.profile}-{self._hostname}",
             "action": entry.action,
             "reason": entry.reason,
-            "regarding": reference(entry.regarding),
+            "regarding": entry.regarding,
             "note": truncated(entry.note),
             "type": entry.kind,
         }
         if entry.related is not None:
-            document["related"] = reference(entry.related)
+            document["related"] = entry.related
         if entry.count > 1:
             document["series"] = _series(entry)
         return document
@@ -351,7 +352,7 @@ def _key(profile: str, kind: str, reason: str, action: str, regarding: api.Objec
 
 
 def _namespace(entry: _Entry) -> str:
-    return entry.regarding.metadata.namespace or "default"
+    return entry.regarding.get("namespace") or "default"
 
 
 def _series(entry: _Entry) -> JSON:

@@ -13,6 +13,7 @@ from kubesched.queue.scheduling_queue import SchedulingQueue
 from kubesched.scheduler.inbox import Inbox
 from kubesched.scheduler.ports import EventSink, MetricsSink
 from kubesched.scheduler.tasks import Tasks
+from kubesched.scheduler.turns import FreeTurns, Turns
 from kubesched.scheduler.waiting import PreBinding, WaitingPods
 
 
@@ -30,6 +31,7 @@ class Shared:
     inbox: Inbox
     tasks: Tasks
     waiting: WaitingPods
+    turns: Turns = field(default_factory=FreeTurns)
     pods: dict[str, api.Pod] = field(default_factory=dict)
     """Every pod that has not ended, by key, as last reported by the watch."""
     pre_binding: dict[str, PreBinding] = field(default_factory=dict)

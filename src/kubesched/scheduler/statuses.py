@@ -35,6 +35,7 @@ class StatusWriter:
         self._shared = shared
         self._dispatcher = dispatcher
         self.log = shared.log
+        self.turns = shared.turns
         self._last: dict[str, asyncio.Task[None]] = {}
         self._patched: dict[str, api.Pod] = {}
         self._sending = 0
@@ -111,8 +112,8 @@ class StatusWriter:
         """
         self._binding.add(uid)
         try:
-            if (turn := self._waiting.pop(uid, None)) is not None and not turn.done():
-                turn.set_result(False)
+            if (allowed := self._waiting.pop(uid, None)) is not None and not allowed.done():
+                allowed.set_result(False)
             while (task := self._last.get(uid)) is not None and not task.done():
                 await asyncio.wait((task,))
         finally:
@@ -148,13 +149,13 @@ class StatusWriter:
     ) -> None:
         if previous is not None:
             await asyncio.wait((previous,))
-        if not await self._turn(pod.uid):
+        if not await self._may_send(pod.uid):
             return
         try:
             if (patch := due()) is not None:
                 await self._try(pod, patch, on_error)
         finally:
-            self._next_turn()
+            self._let_next_send()
 
     async def _try(self, pod: api.Pod, patch: JSON, on_error: str) -> None:
         try:
@@ -163,22 +164,26 @@ class StatusWriter:
             outdated = isinstance(problem, ApiError) and problem.code == 409 and "resourceVersion" in patch["metadata"]
             self._shared.log(4 if outdated else ERROR, on_error, pod=pod, err=problem)
 
-    async def _turn(self, uid: str) -> bool:
+    async def _may_send(self, uid: str) -> bool:
         """Wait until the patch of a pod may be sent; False if it is no longer needed."""
+        await self.turns.take("status", uid)
         if uid in self._binding:
             return False
         if self._sending < MAX_SENDING:
             self._sending += 1
             return True
-        turn: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._waiting[uid] = turn
-        return await turn
+        allowed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._waiting[uid] = allowed
+        if not await allowed:
+            return False
+        await self.turns.take("status", uid)
+        return True
 
-    def _next_turn(self) -> None:
+    def _let_next_send(self) -> None:
         while self._waiting:
-            turn = self._waiting.pop(next(iter(self._waiting)))
-            if not turn.done():  # its task may have been cancelled
-                turn.set_result(True)
+            allowed = self._waiting.pop(next(iter(self._waiting)))
+            if not allowed.done():  # its task may have been cancelled
+                allowed.set_result(True)
                 return
         self._sending -= 1
 
@@ -237,6 +242,7 @@ class StatusPatch(ApiCall):
         if new is not None:
             fields = {"conditionType": new.type, "conditionStatus": new.status, "conditionReason": new.reason}
             log(3, "Updating pod condition", pod=self._pod, **fields)
+        await self._writer.turns.take("status", self.uid)
         patch = self._due()
         if patch is None:
             log(5, "Pod status patch call does not need to be executed because it has no effect", pod=self._pod)

@@ -26,6 +26,9 @@ from kubesched.scheduler.urgent_calls import UrgentCalls
 PREEMPTED = "PreemptionByScheduler"
 ANYWHERE = "cluster"
 """Upstream names the whole cluster where a single pod names its node."""
+PAUSE_AFTER_FAILURE = 0.1
+"""Seconds until a pod whose preemption failed is retried. An API server that refuses at once would be asked again and
+again without a pause."""
 PATIENCE = 30.0
 """Seconds to wait until the watch shows that victims are gone."""
 
@@ -103,8 +106,12 @@ class Preemptor:
         started = self._shared.clock.monotonic()
         problems: Sequence[BaseException] = ()
         try:
+            await self._shared.turns.take("preempt", by.obj.uid)
             self._clear_nominations(by)
             problems = await self._remove_last_alone(profile, by, victims)
+            await self._shared.turns.take("preempted", by.obj.uid)
+            if problems:
+                await self._shared.clock.sleep(PAUSE_AFTER_FAILURE)
         finally:
             self._report.ended_in_background(by, problems, self._shared.clock.monotonic() - started)
             self._shared.inbox.put(self._end, plugin, by, victims, bool(problems))
@@ -186,6 +193,7 @@ class Preemptor:
 
     async def _remove(self, profile: Profile, by: Claimant, victim: api.Pod) -> None:
         plugin = _plugin_name(profile)
+        await self._shared.turns.take("remove", f"{by.obj.uid}/{victim.uid}")
         waiting, binding = self._shared.waiting.get(victim.uid), self._shared.pre_binding.get(victim.uid)
         if waiting is not None and waiting.preempt(plugin, "preempted"):
             self._report.stopped_waiting(by, profile.name, victim)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from kubesched.api import objects as api
@@ -74,11 +75,12 @@ class Publisher:
     def __init__(self, subscribers: Iterable[Subscriber], log: Log) -> None:
         self._subscribers = list(subscribers)
         self._log = log
-        self._started = self._overriding("started")
-        self._searched = self._overriding("searched")
-        self._decided = self._overriding("decided")
-        self._binding_started = self._overriding("binding_started")
-        self._bound = self._overriding("bound")
+        # The stages that most attempts go through. Their handlers are looked up once.
+        self.started = partial(self._stage, self._overriding("started"))
+        self.searched = partial(self._stage, self._overriding("searched"))
+        self.decided = partial(self._stage, self._overriding("decided"))
+        self.binding_started = partial(self._stage, self._overriding("binding_started"))
+        self.bound = partial(self._stage, self._overriding("bound"))
         self._finished = self._overriding("finished")
 
     def _overriding(self, stage: str) -> Handlers:
@@ -108,23 +110,8 @@ class Publisher:
     def skipped(self, pod: api.Pod, profile: str, reason: Skipped) -> None:
         self._notify(self._overriding("skipped"), pod, pod, profile, reason)
 
-    def started(self, attempt: Attempt) -> None:
-        self._stage(self._started, attempt)
-
-    def searched(self, attempt: Attempt) -> None:
-        self._stage(self._searched, attempt)
-
-    def decided(self, attempt: Attempt) -> None:
-        self._stage(self._decided, attempt)
-
-    def binding_started(self, attempt: Attempt) -> None:
-        self._stage(self._binding_started, attempt)
-
     def waiting(self, attempt: Attempt) -> None:
         self._notify(self._overriding("waiting"), attempt.pod, attempt)
-
-    def bound(self, attempt: Attempt) -> None:
-        self._stage(self._bound, attempt)
 
     def failed(self, attempt: Attempt) -> None:
         self._notify(self._overriding("failed"), attempt.pod, attempt)
