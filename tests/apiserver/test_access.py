@@ -6,6 +6,7 @@ import pytest
 from tests.apiserver.support import CONFIG_MAPS, NODES, PODS, FixedClock, as_user, node, pod, refusal
 
 from kubesched.apiserver.apiserver import ApiServer
+from kubesched.apiserver.auth.impersonation import impersonated
 from kubesched.apiserver.auth.rbac import AccessRequest, PolicyRule
 from kubesched.apiserver.inprocess.local import LocalClient
 from kubesched.apiserver.rest.patch import MERGE_PATCH
@@ -371,6 +372,24 @@ async def test_impersonation(api: ApiServer, client: LocalClient) -> None:
     nobody = await as_user(api, "bob").send("GET", PODS, headers={"impersonate-user": "root"})
     assert 'cannot impersonate resource "users"' in decode(nobody.body)["message"]
     assert (await client.send("GET", PODS, headers={"impersonate-group": "x"})).status == 400
+
+
+@pytest.mark.parametrize(
+    ("user", "group", "groups"),
+    [
+        ("bob", "", ("system:authenticated",)),
+        ("bob", "staff", ("staff", "system:authenticated")),
+        ("bob", "system:unauthenticated", ("system:unauthenticated",)),
+        ("system:anonymous", "", ("system:unauthenticated",)),
+        ("system:anonymous", "system:authenticated", ("system:authenticated", "system:unauthenticated")),
+    ],
+)
+def test_groups_of_impersonated_users(user: str, group: str, groups: tuple[str, ...]) -> None:
+    """All have logged in but the anonymous user, and whoever is said not to have."""
+    headers = {"impersonate-user": user, **({"impersonate-group": group} if group else {})}
+    found = impersonated(ApiRequest("GET", PODS, headers=headers))
+    assert found is not None
+    assert found.groups == groups
 
 
 async def test_impersonation_asks_about_every_part(api: ApiServer, client: LocalClient) -> None:

@@ -75,6 +75,26 @@ async def test_deployment_defaults(client: LocalClient) -> None:
     assert spec["template"]["spec"]["dnsPolicy"] == "ClusterFirst"
 
 
+async def test_a_template_has_no_host_ports_of_its_own(client: LocalClient) -> None:
+    """Pods of the host network get host ports for their ports; their templates stay as written."""
+    ports = [{"containerPort": 9100}]
+    spec = {"hostNetwork": True, "containers": [{"name": "c", "image": "i", "ports": ports}]}
+    body = deployment("d")
+    body["spec"]["template"]["spec"] = spec
+    template = (await client.create(DEPLOYMENTS, body))["spec"]["template"]
+    assert template["spec"]["containers"][0]["ports"] == [{"containerPort": 9100, "protocol": "TCP"}]
+    made = await client.create(PODS, {"metadata": {"name": "p"}, "spec": spec})
+    assert made["spec"]["containers"][0]["ports"][0]["hostPort"] == 9100
+
+
+async def test_a_limit_for_each_index_lifts_that_of_the_job(client: LocalClient) -> None:
+    """A Job whose indexes have limits of their own does not fail after six failures of all together."""
+    template = {"spec": {"containers": [{"name": "c", "image": "i"}], "restartPolicy": "Never"}}
+    spec = {"completionMode": "Indexed", "completions": 9, "backoffLimitPerIndex": 1, "template": template}
+    made = await client.create("/apis/batch/v1/namespaces/default/jobs", {"metadata": {"name": "j"}, "spec": spec})
+    assert made["spec"]["backoffLimit"] == 2**31 - 1
+
+
 async def test_a_template_s_limits_are_no_requests(client: LocalClient) -> None:
     """They become requests in the pods; the template stays as written, so that kubectl diff shows nothing."""
     body = deployment("d")
@@ -133,6 +153,31 @@ async def test_priority_classes(client: LocalClient) -> None:
     assert (usual["priority"], usual["priorityClassName"]) == (7, "usual")
 
 
+async def test_there_is_one_default_priority_class(client: LocalClient) -> None:
+    """A second default is refused, whether it is created or an existing class becomes it."""
+    for name in ("a", "b"):
+        await client.create(CLASSES, {"metadata": {"name": name}, "value": 1, "globalDefault": name == "a"})
+    why = "PriorityClass a is already marked as default. Only one default can exist"
+    second = {"metadata": {"name": "c"}, "value": 1, "globalDefault": True}
+    for change in (client.create(CLASSES, second), client.patch(f"{CLASSES}/b", {"globalDefault": True})):
+        error = await refusal(change)
+        assert (error.code, why in error.message) == (403, True)
+    await client.patch(f"{CLASSES}/a", {"description": "still the default"})
+
+
+async def test_ingresses_get_the_default_class(client: LocalClient) -> None:
+    """An ingress that names no class, in its spec or the old annotation, gets the default one."""
+    ingresses = "/apis/networking.k8s.io/v1/namespaces/default/ingresses"
+    mark = {"ingressclass.kubernetes.io/is-default-class": "true"}
+    nginx = {"metadata": {"name": "nginx", "annotations": mark}, "spec": {"controller": "k8s.io/ingress-nginx"}}
+    await client.create("/apis/networking.k8s.io/v1/ingressclasses", nginx)
+    spec: JSON = {"defaultBackend": {"service": {"name": "s", "port": {"number": 80}}}}
+    made = await client.create(ingresses, {"metadata": {"name": "a"}, "spec": spec})
+    assert made["spec"]["ingressClassName"] == "nginx"
+    old = {"name": "b", "annotations": {"kubernetes.io/ingress.class": "other"}}
+    assert "ingressClassName" not in (await client.create(ingresses, {"metadata": old, "spec": spec}))["spec"]
+
+
 async def test_own_tolerations_win(client: LocalClient) -> None:
     """A pod's own tolerations for lost nodes are kept."""
     own = {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}
@@ -177,6 +222,22 @@ async def test_services_get_addresses(client: LocalClient) -> None:
     assert (await client.create(SERVICES, headless))["spec"]["clusterIP"] == "None"
     taken = {"metadata": {"name": "t"}, "spec": {"clusterIP": spec["clusterIP"], "ports": [{"port": 1}]}}
     assert "provided IP is already allocated" in (await refusal(client.create(SERVICES, taken))).message
+
+
+async def test_a_service_that_changes_its_type(client: LocalClient) -> None:
+    """What only the old type needed goes with it: node ports, the address, policies of traffic."""
+    await client.create(
+        SERVICES, {"metadata": {"name": "a"}, "spec": {"ports": [{"port": 80}], "type": "LoadBalancer"}}
+    )
+    port = {"port": 80, "protocol": "TCP", "targetPort": 80}
+    inside = (await client.patch(f"{SERVICES}/a", {"spec": {"type": "ClusterIP"}}))["spec"]
+    assert inside["ports"] == [port]
+    assert not {"allocateLoadBalancerNodePorts", "externalTrafficPolicy"} & inside.keys()
+    outside = (await client.patch(f"{SERVICES}/a", {"spec": {"type": "ExternalName", "externalName": "a.b"}}))["spec"]
+    assert outside == {"type": "ExternalName", "externalName": "a.b", "ports": [port], "sessionAffinity": "None"}
+    back = (await client.patch(f"{SERVICES}/a", {"spec": {"type": "NodePort", "externalName": None}}))["spec"]
+    assert back["clusterIP"]
+    assert back["ports"][0]["nodePort"]
 
 
 async def test_ports_of_two_protocols_share_a_node_port(client: LocalClient) -> None:
@@ -267,6 +328,7 @@ async def test_a_gated_pod_says_so(client: LocalClient) -> None:
     made = await client.create(PODS, pod("p", schedulingGates=[{"name": "g"}]))
     (condition,) = made["status"]["conditions"]
     assert (condition["type"], condition["reason"]) == ("PodScheduled", "SchedulingGated")
+    assert condition["lastTransitionTime"] == made["metadata"]["creationTimestamp"]
 
 
 async def test_keys_of_own_labels_become_requirements(client: LocalClient) -> None:

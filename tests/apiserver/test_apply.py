@@ -154,7 +154,7 @@ async def test_lists_with_keys(client: LocalClient) -> None:
 
 async def test_a_set(client: LocalClient) -> None:
     """Finalizers are a set: each manager adds its own."""
-    body = config_map("c")
+    body = config_map("c", a="b")
     for manager in ("one", "two"):
         body["metadata"]["finalizers"] = [f"example.com/{manager}"]
         made = await apply(client, f"{CONFIG_MAPS}/c", body, manager)

@@ -8,7 +8,7 @@ from kubesched.apiserver.apiserver import ApiServer
 from kubesched.apiserver.auth.bootstrap_roles import RoleRule
 from kubesched.apiserver.inprocess.local import LocalClient
 from kubesched.apiserver.rest import creation_warnings
-from kubesched.apiserver.rest.patch import APPLY
+from kubesched.apiserver.rest.patch import APPLY, MERGE_PATCH
 from kubesched.apiserver.wire.request import UserInfo
 from kubesched.base.types import JSON
 
@@ -47,6 +47,22 @@ async def test_every_client_sees_the_warning(api: ApiServer) -> None:
     assert (await admin.send("POST", POLICIES, policy("b"))).warnings == [NO_EFFECT]
     assert (await admin.send("POST", POLICIES, policy("c"), headers=tool)).warnings == [NO_EFFECT]
     assert (await admin.send("POST", POLICIES, policy("d"), headers=tool)).warnings == []
+
+
+@pytest.mark.parametrize("at_creation", [True, False])
+async def test_pod_security_labels_say_so_once(client: LocalClient, at_creation: bool) -> None:
+    """However a namespace gets them; pods that they forbid are accepted here."""
+    security = {"pod-security.kubernetes.io/enforce": "restricted"}
+    named = {"name": "n", "labels": {"pod-security.kubernetes.io/warn": "privileged"}}
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": named}
+    if at_creation:
+        named["labels"] = security
+    created = await client.send("POST", "/api/v1/namespaces", namespace)
+    change = {"metadata": {"labels": security}}
+    labelled = await client.send("PATCH", "/api/v1/namespaces/n", change, content_type=MERGE_PATCH)
+    assert [len(each.warnings) for each in (created, labelled)] == ([1, 0] if at_creation else [0, 1])
+    (warning,) = created.warnings + labelled.warnings
+    assert warning.startswith("labels of pod-security.kubernetes.io are stored but have no effect")
 
 
 async def test_a_refused_object_does_not_warn(client: LocalClient) -> None:

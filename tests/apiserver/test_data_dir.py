@@ -21,7 +21,7 @@ from tests.apiserver.support import CONFIG_MAPS, FixedClock, config_map, upcomin
 
 from kubesched.apiserver.inprocess.local import LocalClient
 from kubesched.apiserver.launch import ServerOptions, build_server
-from kubesched.apiserver.storage.durable import DataDirectoryError
+from kubesched.apiserver.storage.durable import DataDirectoryError, DurableStore
 from kubesched.base.clock import Clock
 
 WRITER = """
@@ -168,6 +168,50 @@ async def test_a_torn_log_has_all_before_the_tear(tmp_path: Path, killed: tuple[
     assert seen[0] == acknowledged
     assert all(names == acknowledged[: len(names)] for names in seen)
     assert len(seen[2]) < len(seen[1]) < len(acknowledged)
+
+
+@pytest.mark.parametrize(
+    ("file", "words"),
+    [
+        ("cluster.db-wal", "its write-ahead log cluster.db-wal is"),
+        ("cluster.db", "it is"),
+    ],
+)
+async def test_a_lost_file_is_no_new_cluster(
+    tmp_path: Path, killed: tuple[Path, list[str]], file: str, words: str
+) -> None:
+    """After a kill, a database or log that is missing or empty is refused, again and again; put back, all is there."""
+    folder, acknowledged = killed
+    for keys in (True, False):
+        copy = tmp_path / f"copy-{keys}"
+        shutil.copytree(folder, copy)
+        if not keys:
+            (copy / "identity.json").unlink()
+        content = (copy / file).read_bytes()
+        (copy / file).unlink()
+        for _ in range(2):
+            with pytest.raises(
+                DataDirectoryError, match=rf"cluster\.db: .*damaged: {words} missing.*restore the folder"
+            ):
+                build_server(ServerOptions(data_dir=copy))
+        (copy / file).touch()
+        for _ in range(2):
+            with pytest.raises(DataDirectoryError, match=rf"cluster\.db: .*: {words} empty.*; restore the folder"):
+                build_server(ServerOptions(data_dir=copy))
+        (copy / file).write_bytes(content)
+        assert await names_in(copy) == acknowledged
+        assert not list(copy.glob("cluster.db-*"))
+        assert await names_in(copy) == acknowledged  # nothing is missed after a clean end
+
+
+async def test_a_log_that_was_just_begun_is_not_empty(tmp_path: Path) -> None:
+    """A cluster that is killed before its first change, also after a restart, starts again."""
+    for times in range(2):
+        store = DurableStore(tmp_path / f"open-{times}")
+        shutil.copytree(tmp_path / f"open-{times}", tmp_path / f"open-{times + 1}")
+        await store.close()
+        assert (tmp_path / f"open-{times + 1}" / "cluster.db-wal").stat().st_size
+    await DurableStore(tmp_path / "open-2").close()
 
 
 async def test_a_second_process_is_refused(tmp_path: Path) -> None:

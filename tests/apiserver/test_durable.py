@@ -163,7 +163,7 @@ def test_a_file_is_no_directory(tmp_path: Path) -> None:
 def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
     """What is in it is not mixed with a cluster's files."""
     (tmp_path / "letter.txt").write_text("x")
-    with pytest.raises(DataDirectoryError, match="has files in it that are not of a cluster; name a new or an empty"):
+    with pytest.raises(DataDirectoryError, match=r"has files in it, but no cluster\.db; .*name a new or an empty one"):
         DurableStore(tmp_path)
     assert [each.name for each in tmp_path.iterdir()] == ["letter.txt"]
 
@@ -177,7 +177,7 @@ async def test_nobody_else_can_read_it(tmp_path: Path) -> None:
         modes = {each.name: each.stat().st_mode & 0o777 for each in tmp_path.iterdir()}
     finally:
         await server.stop()
-    assert modes == {"cluster.db": 0o600, "cluster.db-wal": 0o600, "identity.json": 0o600}
+    assert modes == dict.fromkeys(("cluster.db", "cluster.db-open", "cluster.db-wal", "identity.json"), 0o600)
 
 
 async def test_keys_stay_the_same(tmp_path: Path) -> None:

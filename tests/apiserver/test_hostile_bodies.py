@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import itertools
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -24,6 +25,7 @@ from kubesched.base.types import JSON
 from kubesched.client.kubeconfig import KubeconfigError, parse
 
 YAML = "application/yaml"
+AUTOSCALERS = "/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers"
 NOT = 28
 """The number of a schema's field `not`, which is a schema."""
 
@@ -53,6 +55,26 @@ async def test_deep_json_is_a_bad_request(client: LocalClient, content_type: str
     ):
         error = await refusal(client.call(method, path, body, content_type=content_type))
         assert (error.code, "nested deeper than 128 levels" in error.message) == (400, True)
+
+
+@pytest.mark.parametrize("part", ["metrics", "behavior", "conditions", "current-metrics"])
+async def test_json_in_an_annotation_is_read_as_its_type(client: LocalClient, part: str) -> None:
+    """Annotations of an autoscaler that are too deep, or of another type, are dropped, as upstream."""
+    reference = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+    for number, value in enumerate(("[" * 5000, "1", '"x"', "[1]", '{"a":[]}', '[{"type":1}]')):
+        metadata = {"name": f"a{number}", "annotations": {f"autoscaling.alpha.kubernetes.io/{part}": value}}
+        made = await client.create(
+            AUTOSCALERS, {"metadata": metadata, "spec": {"maxReplicas": 3, "scaleTargetRef": reference}}
+        )
+        assert "annotations" not in made["metadata"]
+
+
+async def test_deep_json_in_a_secret_is_invalid(client: LocalClient) -> None:
+    """Credentials for registries that are nested too deep are invalid, and not an internal error."""
+    data = {".dockerconfigjson": b64encode(b"[" * 5000).decode()}
+    body = {"metadata": {"name": "s"}, "type": "kubernetes.io/dockerconfigjson", "data": data}
+    error = await refusal(client.create("/api/v1/namespaces/default/secrets", body))
+    assert (error.code, "exceeded max depth" in error.message) == (422, True)
 
 
 @pytest.mark.parametrize("depth", [300, 5000])
@@ -107,6 +129,26 @@ async def test_null_items_never_break_the_server(api: ApiServer, client: LocalCl
         metadata = {"name": "x", **body.get("metadata", {})}
         response = await client.send("POST", f"{path}?dryRun=All", {**body, "metadata": metadata})
         assert response.status < 500, body
+
+
+async def test_parts_that_are_missing_are_refused_with_words(client: LocalClient) -> None:
+    """Nameless ephemeral containers, a claim template with an empty spec and a slice that loses its spec get 422."""
+    containers = [{"name": "c", "image": "i"}]
+    specs: tuple[JSON, ...] = (
+        {"containers": [{}], "ephemeralContainers": [{}]},
+        {"containers": containers, "volumes": [{"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": None}}}]},
+    )
+    for part in specs:
+        error = await refusal(
+            client.create("/api/v1/namespaces/default/pods", {"metadata": {"name": "p"}, "spec": part})
+        )
+        assert error.code == 422
+    pool = {"name": "p", "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": "d.example.com", "nodeName": "n", "pool": pool, "devices": [{"name": "a"}]}
+    slices = "/apis/resource.k8s.io/v1/resourceslices"
+    await client.create(slices, {"metadata": {"name": "s"}, "spec": spec})
+    error = await refusal(client.call("PATCH", f"{slices}/s", b'{"spec":null}', content_type=MERGE_PATCH))
+    assert (error.code, "spec.driver: Required value" in error.message) == (422, True)
 
 
 async def test_null_items_are_zero_values(client: LocalClient) -> None:

@@ -8,6 +8,7 @@ import pytest
 from tests.apiserver.support import CONFIG_MAPS, DEPLOYMENTS, PODS, config_map, deployment, pod, refusal
 
 from kubesched.apiserver.inprocess.local import LocalClient
+from kubesched.apiserver.rest.patch import MERGE_PATCH
 from kubesched.base.types import JSON
 
 GROUP = "/apis/admissionregistration.k8s.io/v1"
@@ -39,6 +40,15 @@ async def test_a_broken_rule_refuses(client: LocalClient) -> None:
     await client.create(DEPLOYMENTS, deployment("d", 2))
     await client.create(PODS, pod())
     assert "denied request" in (await refusal(client.patch(f"{DEPLOYMENTS}/d", {"spec": {"replicas": 1}}))).message
+
+
+@pytest.mark.parametrize(("resources", "refused"), [("deployments", False), ("deployments/scale", True), ("*/*", True)])
+async def test_scaling_is_a_write_of_its_own(client: LocalClient, resources: str, refused: bool) -> None:
+    """kubectl scale writes a Scale: policies about deployments do not see it, those about deployments/scale do."""
+    await client.create(DEPLOYMENTS, deployment("d", 2))
+    await policy(client, REPLICAS, matchConstraints={"resourceRules": [{**EVERYTHING, "resources": [resources]}]})
+    response = await client.send("PATCH", f"{DEPLOYMENTS}/d/scale", {"spec": {"replicas": 1}}, content_type=MERGE_PATCH)
+    assert response.status == (422 if refused else 200)
 
 
 async def test_variables_and_parameters(client: LocalClient) -> None:

@@ -287,6 +287,43 @@ async def test_generation_follows_the_spec(client: LocalClient) -> None:
     assert reported["status"]["replicas"] == 2
 
 
+async def test_what_the_defaults_put_back_is_no_change(client: LocalClient) -> None:
+    """A PUT or a patch of what a manifest says, without what the defaults had added, leaves version and generation."""
+    body = deployment("d", 1)
+    made = await client.create(DEPLOYMENTS, body)
+    path = f"{DEPLOYMENTS}/d"
+    assert "strategy" not in body["spec"]
+    assert await client.replace(path, body) == made
+    assert await client.patch(path, {"spec": {"strategy": {"$retainKeys": []}}}, content_type=STRATEGIC) == made
+
+
+async def test_empty_lists_and_maps_are_none(client: LocalClient) -> None:
+    """What a chart renders as `tolerations: []` or `nodeSelector: {}` is not stored; to leave it out is no change."""
+    body = deployment("d")
+    template = body["spec"]["template"]["spec"]
+    plain = {**template, "affinity": {}}
+    template |= {
+        "affinity": {},
+        "nodeSelector": {},
+        "tolerations": [],
+        "containers": [{**plain["containers"][0], "env": []}],
+    }
+    made = await client.create(DEPLOYMENTS, body)
+    stored = made["spec"]["template"]["spec"]
+    assert not {"nodeSelector", "tolerations"} & stored.keys()
+    assert stored["affinity"] == {}
+    assert "env" not in stored["containers"][0]
+    body["spec"]["template"]["spec"] = plain
+    assert (await client.replace(f"{DEPLOYMENTS}/d", body))["metadata"]["generation"] == 1
+    assert "nodeSelector" not in (await client.create(PODS, pod("p", nodeSelector={})))["spec"]
+
+
+async def test_the_name_is_checked_before_there_is_an_object(client: LocalClient) -> None:
+    """A PUT to a path with another name than the object's is wrong, whether something is there or not."""
+    error = await refusal(client.replace(f"{CONFIG_MAPS}/other", config_map("c")))
+    assert error.message == "the name of the object (c) does not match the name on the URL (other)"
+
+
 async def test_status_and_spec_are_written_apart(client: LocalClient) -> None:
     """A write to the object leaves its status, a write to its status leaves the rest."""
     made = await client.create(PODS, {**pod("a"), "status": {"phase": "Running"}})
@@ -405,6 +442,9 @@ async def test_pages_show_one_moment(client: LocalClient) -> None:
     await client.delete(f"{NODES}/d")
     await client.create(NODES, node("bb"))
     await client.create(NODES, node("f"))
+    both = {"continue": first["metadata"]["continue"], "resourceVersion": "1"}
+    error = await refusal(client.get(NODES, query=both))
+    assert (error.code, error.message) == (400, "specifying resource version is not allowed when using continue")
     rest = await client.get(NODES, query={"limit": "5", "continue": first["metadata"]["continue"]})
     assert [item["metadata"]["name"] for item in rest["items"]] == ["c", "d", "e"]
     assert rest["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
@@ -462,6 +502,18 @@ async def test_resource_version_match(client: LocalClient) -> None:
     assert unfounded.message.endswith("resourceVersionMatch is forbidden unless resourceVersion is provided")
     future = await refusal(client.get(f"{NODES}?resourceVersion=999999"))
     assert (future.code, future.causes[0].reason) == (504, "ResourceVersionTooLarge")
+
+
+async def test_a_job_that_leaves_its_pods_says_so(client: LocalClient) -> None:
+    """Deleting a Job without a policy for its pods keeps them, as upstream, and warns of it."""
+    jobs = "/apis/batch/v1/namespaces/default/jobs"
+    template = {"spec": {"containers": [{"name": "c", "image": "i"}], "restartPolicy": "Never"}}
+    for name, options in (("a", {}), ("b", {"propagationPolicy": "Background"})):
+        await client.create(jobs, {"metadata": {"name": name}, "spec": {"template": template}})
+        response = await client.send("DELETE", f"{jobs}/{name}", options)
+        assert [text[:32] for text in response.warnings] == (
+            ["child pods are preserved by defa"] if name == "a" else []
+        )
 
 
 async def test_delete_collection(client: LocalClient) -> None:

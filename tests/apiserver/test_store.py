@@ -108,6 +108,31 @@ async def test_a_burst_is_one_wake_up() -> None:
     assert len(shelf.events_from(0, 100)) == 50
 
 
+async def test_no_kind_overtakes_another() -> None:
+    """A watcher of pods is not woken before a watcher of nodes that has missed an earlier change."""
+    store = Store(coalesce=0.05)
+    seen: list[str] = []
+
+    async def follow(resource: str) -> None:
+        shelf = store.shelf(resource)
+        position = shelf.position_after(store.version)
+        while True:
+            await shelf.wait()
+            events = shelf.events_from(position, 100)
+            position += len(events)
+            seen.extend(event.record.key for event in events)
+
+    watchers = [asyncio.create_task(follow(resource)) for resource in ("/pods", "/nodes")]
+    await asyncio.sleep(0)
+    for resource, key in (("/nodes", "first"), ("/nodes", "second"), ("/pods", "pod")):
+        store.put(resource, key, _object(key))
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(0.1)
+    for watcher in watchers:
+        watcher.cancel()
+    assert seen == ["first", "second", "pod"]
+
+
 async def test_a_failing_observer_harms_nobody_else(caplog: pytest.LogCaptureFixture) -> None:
     """An observer that raises is logged; the write succeeds, other observers and watchers see it."""
     store, seen = Store(), list[str]()

@@ -174,6 +174,28 @@ async def test_gates_come_off_one_by_one(client: LocalClient) -> None:
 
 
 @pytest.mark.parametrize(
+    ("schedule", "why"),
+    [
+        ("* * * *", "expected exactly 5 fields, found 4: [* * * *]"),
+        ("99 * * * *", "end of range (99) above maximum (59): 99"),
+        ("* * * * mon-foo", "failed to parse int from foo: mon-foo"),
+        ("@noon", "unrecognized descriptor: @noon"),
+        ("TZ=UTC 0 * * * *", "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"),
+        (f"{'9' * 5000} * * * *", ""),
+    ],
+)
+async def test_schedules_of_cron_jobs(client: LocalClient, schedule: str, why: str) -> None:
+    """They are parsed when they are written, and refused in the words of upstream's parser."""
+    pod = {"restartPolicy": "Never", "containers": [{"name": "a", "image": "b"}]}
+    spec = {"schedule": schedule, "jobTemplate": {"spec": {"template": {"spec": pod}}}}
+    error = await refusal(
+        client.create("/apis/batch/v1/namespaces/default/cronjobs", {"metadata": {"name": "c"}, "spec": spec})
+    )
+    assert error.code == 422
+    assert error.message.endswith(why)
+
+
+@pytest.mark.parametrize(
     ("path", "body", "patch", "text"),
     [
         (DEPLOYMENTS, deployment("x"), {"spec": {"selector": {"matchLabels": {"a": "b"}}}}, "field is immutable"),

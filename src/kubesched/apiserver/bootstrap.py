@@ -103,8 +103,8 @@ class Bootstrap:
     def define(self, definition: JSON) -> None:
         """Install a custom resource definition."""
         # Defaults are written into what is stored, and other servers of this process may use the same definition.
-        name, spec = definition["metadata"]["name"], {"spec": deepcopy(definition["spec"])}
-        self._ensure("apiextensions.k8s.io", "customresourcedefinitions", "", name, spec)
+        body = deepcopy({"metadata": definition["metadata"], "spec": definition["spec"]})
+        self._ensure("apiextensions.k8s.io", "customresourcedefinitions", "", body["metadata"]["name"], body)
 
     def announce(self, address: str, port: int) -> None:
         """Write the server's address to the endpoints of the service `kubernetes`, replacing an earlier server's."""

@@ -32,6 +32,7 @@ from kubesched.base.certificates import Authority
 from kubesched.base.documents import REQUEST, valid_text
 from kubesched.base.key_pairs import Pair, load_pair
 from kubesched.base.limited_server import LimitedServer
+from kubesched.base.private_files import make_folder
 from kubesched.base.types import JSON
 
 ADMIN = UserInfo("kubernetes-admin", (MASTERS, "kubeadm:cluster-admins"))
@@ -124,7 +125,7 @@ class HttpServer:
         """End the watches, finish the running requests and close the socket."""
         self.api.rest.closing = True
         for shelf in self.api.store.shelves.values():
-            shelf.publish(self.api.store.visible)
+            shelf.wake()
         await asyncio.sleep(0)
         if self._runner is not None:
             await self._end_connections(self._runner)
@@ -196,7 +197,7 @@ class HttpServer:
 
     def write_kubeconfig(self, path: Path, user: str = "kubernetes-admin", pair: Pair | None = None) -> None:
         """Write a kubeconfig that only its owner can read."""
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         path.touch(mode=0o600)
         path.chmod(0o600)
         path.write_text(yaml.safe_dump(self.kubeconfig(user, pair), sort_keys=False), encoding="utf-8")

@@ -74,15 +74,39 @@ def _drop_empty(meta: JSON) -> None:
 _SERVER_OWNED = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 
 
+_WITH_VERSION = frozenset(
+    (
+        "apiextensions.k8s.io/customresourcedefinitions",
+        "apiregistration.k8s.io/apiservices",
+        "coordination.k8s.io/leases",
+        "node.k8s.io/runtimeclasses",
+        "policy/poddisruptionbudgets",
+        "storage.k8s.io/csidrivers",
+        "storage.k8s.io/csinodes",
+        "storage.k8s.io/csistoragecapacities",
+        "storage.k8s.io/volumeattachments",
+    )
+)
+
+
+def _needs_version(resource: ApiResource) -> bool:
+    """Whether a PUT must say which version it replaces."""
+    return resource.custom or resource.group == "admissionregistration.k8s.io" or resource.storage in _WITH_VERSION
+
+
+def check_name(name: str, obj: JSON) -> None:
+    """Check that the name of an object is the one in the path."""
+    if (sent := obj["metadata"].get("name")) and sent != name:
+        raise bad_request(f"the name of the object ({sent}) does not match the name on the URL ({name})")
+
+
 def prepare_update(resource: ApiResource, old: JSON, new: JSON, verb: str) -> None:
-    """Check the name, UID and version that an update is for, and restore the fields that the server owns.
+    """Check the UID and version that an update is for, and restore the fields that the server owns.
 
     The UID in a PUT is a precondition. A patch that sets another one is invalid.
     """
     before, after = old["metadata"], new["metadata"]
     name = before["name"]
-    if (sent := after.get("name")) and sent != name:
-        raise bad_request(f"the name of the object ({sent}) does not match the name on the URL ({name})")
     if (uid := after.get("uid")) and uid != before["uid"]:
         if verb == "patch":
             problems = Problems()
@@ -90,6 +114,10 @@ def prepare_update(resource: ApiResource, old: JSON, new: JSON, verb: str) -> No
             raise invalid(resource.kind, resource.group, name, problems.found)
         why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {before['uid']}"
         raise conflict(resource.plural, resource.group, name, why)
+    if verb == "update" and not after.get("resourceVersion") and _needs_version(resource):
+        problems = Problems()
+        problems.invalid("metadata.resourceVersion", 0, "must be specified for an update")
+        raise invalid(resource.plural, resource.group, name, problems.found)
     # "0" is as good as no version: the update applies to whatever is stored.
     if (version := after.get("resourceVersion")) and version not in ("0", before["resourceVersion"]):
         raise conflict(resource.plural, resource.group, name)

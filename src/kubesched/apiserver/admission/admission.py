@@ -1,7 +1,7 @@
 """The default admission plugins of upstream that matter for scheduling.
 
 Namespaces must exist and not be terminating. Pods get their service account, priority and default tolerations, claims
-their storage class, and services their address.
+and ingresses their class, and services their address.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ _POD_GROUPS = ("podgroups", "scheduling.k8s.io")
 _SYSTEM_CLASSES = ("system-cluster-critical", "system-node-critical")
 _STORAGE_CLASSES = "storage.k8s.io/storageclasses"
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
+_INGRESS_CLASS = "kubernetes.io/ingress.class"
+_DEFAULT_INGRESS_CLASS = "ingressclass.kubernetes.io/is-default-class"
 _TOPOLOGY = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 _REQUESTER = ("username", "groups", "uid", "extra")
 """The fields of a certificate request that say who made it."""
@@ -94,6 +96,8 @@ class Admission:
             "/persistentvolumes": self._volume,
             "/services": self._addresses.assign,
             "scheduling.k8s.io/podgroups": self._pod_group,
+            _PRIORITY_CLASSES: self._only_default,
+            "networking.k8s.io/ingresses": self._ingress,
         }
 
     # --- namespaces ---------------------------------------------------------------------------------------------------
@@ -167,6 +171,8 @@ class Admission:
             _default_tolerations(new["spec"])
         elif resource.storage == "/persistentvolumeclaims":
             self._resized(old, new)
+        elif resource.storage == _PRIORITY_CLASSES:
+            self._only_default(new)
 
     def validate(self, attributes: AdmissionAttributes) -> None:
         """Refuse a valid object for what other objects say. Called last before it is stored."""
@@ -268,6 +274,14 @@ class Admission:
         defaults = [record.load() for record in records if b'"globalDefault":true' in record.data]
         return min(defaults, key=lambda c: (int(c.get("value", 0)), c["metadata"]["name"])) if defaults else None
 
+    def _only_default(self, new: JSON) -> None:
+        """Refuse a second default priority class."""
+        default = self._default_priority_class() if new.get("globalDefault") is True else None
+        name, known = new["metadata"].get("name", ""), "" if default is None else default["metadata"]["name"]
+        if known not in ("", name):
+            why = f"PriorityClass {known} is already marked as default. Only one default can exist"
+            raise forbidden("priorityclasses", "scheduling.k8s.io", name, why)
+
     # --- nodes and storage --------------------------------------------------------------------------------------------
 
     def _node(self, node: JSON) -> None:
@@ -306,11 +320,22 @@ class Admission:
             _add_finalizer(volume, "kubernetes.io/pv-protection")
 
     def _default_storage_class(self) -> str | None:
-        """The default storage class. If there are several, the newest."""
+        return self._newest_default(_STORAGE_CLASSES, _DEFAULT_CLASS)
+
+    def _ingress(self, ingress: JSON) -> None:
+        annotated = _INGRESS_CLASS in (ingress["metadata"].get("annotations") or {})
+        spec = ingress["spec"] = ingress.get("spec") or {}
+        if not annotated and spec.get("ingressClassName") is None:
+            default = self._newest_default("networking.k8s.io/ingressclasses", _DEFAULT_INGRESS_CLASS)
+            if default is not None:
+                spec["ingressClassName"] = default
+
+    def _newest_default(self, storage: str, annotation: str) -> str | None:
+        """The class that an annotation marks as the default. If there are several, the newest."""
         defaults = []
-        for record in self._store.records(_STORAGE_CLASSES):
+        for record in self._store.records(storage):
             meta = record.load()["metadata"]
-            if (meta.get("annotations") or {}).get(_DEFAULT_CLASS) == "true":
+            if (meta.get("annotations") or {}).get(annotation) == "true":
                 defaults.append((meta["creationTimestamp"], meta["name"]))
         return max(defaults)[1] if defaults else None
 

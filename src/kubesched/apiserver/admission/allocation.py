@@ -14,6 +14,7 @@ SERVICE_NETWORK = "10.96.0.0/12"
 RANGES, ADDRESSES = "networking.k8s.io/servicecidrs", "networking.k8s.io/ipaddresses"
 _NODE_PORTS = range(30000, 32768)
 _HEADLESS = "None"
+_WITH_PORTS = ("NodePort", "LoadBalancer")
 _TRIES = 1000
 
 
@@ -37,12 +38,13 @@ class ServiceAddresses:
         elif spec["clusterIP"] != _HEADLESS:
             self._check_address(service, used)
         spec["clusterIPs"] = [spec["clusterIP"]]
-        if spec["type"] in ("NodePort", "LoadBalancer"):
+        if spec["type"] in _WITH_PORTS:
             self._assign_ports(service, {p.get("nodePort") for s in services for p in s.get("ports") or []})
 
     def keep(self, old: JSON, new: JSON) -> None:
         """Keep the address and ports on an update, and allocate what a new type needs."""
         before, after = old["spec"], new["spec"]
+        _drop_unneeded(before, after)
         if after["type"] == "ExternalName":
             return
         for field in ("ipFamilies", "ipFamilyPolicy"):
@@ -62,7 +64,7 @@ class ServiceAddresses:
 
     def _keep_ports(self, before: JSON, new: JSON) -> None:
         after = new["spec"]
-        if after["type"] not in ("NodePort", "LoadBalancer"):
+        if after["type"] not in _WITH_PORTS:
             return
         known = {(p.get("port"), p.get("protocol")): p.get("nodePort") for p in before.get("ports") or []}
         for port in after.get("ports") or []:
@@ -158,6 +160,27 @@ def _set_families(service: JSON) -> None:
             problems.invalid(f"spec.ipFamilies[{index}]", family, "not configured on this cluster")
     if problems.found:
         raise invalid("Service", "", service["metadata"].get("name", ""), problems.found)
+
+
+_NEEDED_BY = {
+    **dict.fromkeys(("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"), ("ClusterIP", *_WITH_PORTS)),
+    "internalTrafficPolicy": ("ClusterIP", *_WITH_PORTS),
+    "externalTrafficPolicy": _WITH_PORTS,
+    **dict.fromkeys(("allocateLoadBalancerNodePorts", "loadBalancerClass", "healthCheckNodePort"), ("LoadBalancer",)),
+}
+"""The fields that only some types of services have, and those types."""
+
+
+def _drop_unneeded(before: JSON, after: JSON) -> None:
+    """Remove what the old type needed and the new one does not, unless the client changed it."""
+    for field, types in _NEEDED_BY.items():
+        if before["type"] in types and after["type"] not in types and before.get(field) == after.get(field):
+            after.pop(field, None)
+    if before["type"] in _WITH_PORTS and after["type"] not in _WITH_PORTS:
+        known = [port.get("nodePort") for port in before.get("ports") or []]
+        if known == [port.get("nodePort") for port in after.get("ports") or []]:
+            for port in after.get("ports") or []:
+                port.pop("nodePort", None)
 
 
 def _check_port(field: str, given: int, used: set[int | None], problems: Problems) -> None:

@@ -14,8 +14,10 @@ from kubesched.apiserver.admission import defaults_devices
 from kubesched.apiserver.admission.defaults_pod import pod_spec, pod_status, requests
 from kubesched.apiserver.admission.defaults_policies import POLICY_DEFAULTS
 from kubesched.apiserver.kinds.registry import ApiResource
+from kubesched.apiserver.kinds.schema import type_of
 from kubesched.apiserver.part_cache import ENTRIES, key_of
 from kubesched.apiserver.storage.store import decode, encode
+from kubesched.apiserver.validation.typecheck import drop_empty
 from kubesched.base.types import JSON
 
 _RBAC_GROUP = "rbac.authorization.k8s.io"
@@ -42,7 +44,9 @@ def apply_to_new(resource: ApiResource, obj: JSON, now: float) -> None:
 @lru_cache(ENTRIES)
 def _completed_pod(spec: bytes) -> bytes:
     """The spec and status of a pod with defaults, given its spec."""
-    pod = {"spec": decode(spec)}
+    pod, type_ = {"spec": decode(spec)}, type_of("core.Pod")
+    assert type_ is not None
+    drop_empty(pod, type_)
     _pod(pod)
     return encode(pod)
 
@@ -75,7 +79,7 @@ def _each(part: JSON, name: str) -> list[JSON]:
 def _template(spec: JSON) -> None:
     template = _section(spec, "template")
     _section(template, "metadata")
-    pod_spec(_section(template, "spec"))
+    pod_spec(_section(template, "spec"), is_template=True)
 
 
 # --- core -------------------------------------------------------------------------------------------------------------
@@ -210,6 +214,8 @@ def _stateful_set(obj: JSON) -> None:
     _fill(strategy, type="RollingUpdate")
     if strategy["type"] == "RollingUpdate":
         _fill(_section(strategy, "rollingUpdate"), partition=0)
+        # Of a feature gate that is off by default. Upstream drops it too.
+        strategy["rollingUpdate"].pop("maxUnavailable", None)
     for claim in _each(spec, "volumeClaimTemplates"):
         _fill(claim, kind="PersistentVolumeClaim", apiVersion="v1")
         _section(claim, "metadata")
@@ -232,6 +238,7 @@ def _daemon_set(obj: JSON) -> None:
 
 
 _JOB_LABELS = ("batch.kubernetes.io/controller-uid", "controller-uid")
+_NO_LIMIT = 2**31 - 1
 _JOB_NAME_LABELS = ("batch.kubernetes.io/job-name", "job-name")
 
 
@@ -254,7 +261,9 @@ def _job(obj: JSON) -> None:
 def _job_spec(spec: JSON) -> None:
     if spec.get("completions") is None and spec.get("parallelism") is None:
         spec["completions"] = 1
-    _fill(spec, parallelism=1, backoffLimit=6, completionMode="NonIndexed", suspend=False, manualSelector=False)
+    # With a limit for each index, that of the whole job must not come first.
+    limit = 6 if spec.get("backoffLimitPerIndex") is None else _NO_LIMIT
+    _fill(spec, parallelism=1, backoffLimit=limit, completionMode="NonIndexed", suspend=False, manualSelector=False)
     _fill(spec, podReplacementPolicy="Failed" if spec.get("podFailurePolicy") else "TerminatingOrFailed")
     for rule in _each(spec.get("podFailurePolicy") or {}, "rules"):
         for pattern in _each(rule, "onPodConditions"):
@@ -312,6 +321,9 @@ def _definition(obj: JSON) -> None:
     if kind:
         _fill(names, singular=kind.lower(), listKind=f"{kind}List")
     _fill(_section(spec, "conversion"), strategy="None")
+    service = ((spec["conversion"].get("webhook") or {}).get("clientConfig") or {}).get("service")
+    if service is not None:
+        _fill(service, port=443)
 
 
 _DEFAULTS: dict[str, Callable[[JSON], None]] = {

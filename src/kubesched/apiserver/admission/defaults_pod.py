@@ -11,15 +11,15 @@ _DEFAULT_MODE = 0o644
 _TOKEN_SECONDS = 3600
 
 
-def pod_spec(spec: JSON) -> None:
-    """Set the defaults of the spec of a pod or template, in place."""
+def pod_spec(spec: JSON, *, is_template: bool = False) -> None:
+    """Set the defaults of the spec of a pod or template, in place. Templates get no host ports."""
     for name, value in _SPEC.items():
         if spec.get(name) in (None, ""):
             spec[name] = value
     if spec.get("securityContext") is None:
         spec["securityContext"] = {}
     _service_account(spec)
-    host_network = bool(spec.get("hostNetwork"))
+    host_network = bool(spec.get("hostNetwork")) and not is_template
     for kind in _CONTAINER_LISTS:
         for container in spec.get(kind) or ():
             if isinstance(container, dict):
@@ -115,7 +115,8 @@ def _volume(volume: JSON) -> None:
     claim = (volume.get("ephemeral") or {}).get("volumeClaimTemplate")
     if isinstance(claim, dict):
         claim.setdefault("metadata", {})
-        claim.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
+        claim["spec"] = claim.get("spec") or {}
+        claim["spec"].setdefault("volumeMode", "Filesystem")
     for source in (volume.get("projected") or {}).get("sources") or ():
         for item in (source.get("downwardAPI") or {}).get("items") or ():
             _field_reference(item)

@@ -16,12 +16,13 @@ from kubesched.apiserver.wire.status import StatusError
 from kubesched.base.clock import Clock
 
 AUTHENTICATED = "system:authenticated"
+UNAUTHENTICATED = "system:unauthenticated"
 MASTERS = "system:masters"
 ACCOUNTS = "system:serviceaccounts"
 _EXTRA = "authentication.kubernetes.io"
 _INVALIDATED = "service account token has been invalidated"
 
-ANONYMOUS = UserInfo(ANONYMOUS_NAME, ("system:unauthenticated",))
+ANONYMOUS = UserInfo(ANONYMOUS_NAME, (UNAUTHENTICATED,))
 
 
 def unauthorized() -> StatusError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from urllib.parse import unquote
 
-from kubesched.apiserver.auth.authentication import ACCOUNTS, AUTHENTICATED
+from kubesched.apiserver.auth.authentication import ACCOUNTS, ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED
 from kubesched.apiserver.auth.rbac import AccessRequest
 from kubesched.apiserver.wire.request import ApiRequest, UserInfo
 from kubesched.apiserver.wire.status import bad_request
@@ -33,9 +33,16 @@ def impersonated(request: ApiRequest) -> UserInfo | None:
     extra = {
         unquote(header.removeprefix(_EXTRA)): (headers[header],) for header in headers if header.startswith(_EXTRA)
     }
-    if AUTHENTICATED not in groups:
-        groups = (*groups, AUTHENTICATED)
-    return UserInfo(name, groups, headers.get(_UID, ""), extra)
+    return UserInfo(name, _with_everybody(name, groups), headers.get(_UID, ""), extra)
+
+
+def _with_everybody(name: str, groups: tuple[str, ...]) -> tuple[str, ...]:
+    """With the group of all users who logged in, or of those who did not."""
+    if UNAUTHENTICATED in groups:
+        return groups
+    if name == ANONYMOUS.name:
+        return (*groups, UNAUTHENTICATED)
+    return groups if AUTHENTICATED in groups else (*groups, AUTHENTICATED)
 
 
 def impersonation_actions(request: ApiRequest, user: UserInfo) -> Iterator[AccessRequest]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -11,15 +12,21 @@ from typing import Any
 from kubesched.apiserver.validation.problems import Problems
 from kubesched.base.types import JSON
 from kubesched.cel import CELError, Environment, Program
-from kubesched.cel.times import parse_timestamp
-from kubesched.cel.types import DYN
+from kubesched.cel.times import parse_duration, parse_timestamp
+from kubesched.cel.types import DYN, Type, optional_of
+from kubesched.cel.values import NONE, Optional
 
 FIELD = "x-kubernetes-validations"
 COST_LIMIT = 1_000_000
 """What one rule may cost for one value."""
-_REASONS = {"FieldValueInvalid", "FieldValueForbidden", "FieldValueRequired", "FieldValueDuplicate"}
+_WORDS = {"FieldValueForbidden": "Forbidden", "FieldValueRequired": "Required value"}
 _OLD = re.compile(r"\boldSelf\b")
 _ESCAPES = (("__", "__underscores__"), (".", "__dot__"), ("-", "__dash__"), ("/", "__slash__"))
+_RESERVED = frozenset(
+    """true false null in as break const continue else for function if import let loop package namespace return var void
+    while""".split()  # noqa: SIM905
+)
+"""The words of CEL that cannot be names of fields."""
 _NOTHING: Any = object()
 
 
@@ -27,6 +34,13 @@ _NOTHING: Any = object()
 def compile_rule(source: str) -> Program:
     """Compile a rule. Raises CELError."""
     return _environment().compile(source)
+
+
+def result_type(source: str, about: Type | None, is_old_optional: bool) -> Type:
+    """The type of an expression's result, by the type of what it is about. Raises CELError."""
+    known = about or DYN
+    old = optional_of(known) if is_old_optional else known
+    return Environment({"self": known, "oldSelf": old}).compile(source).result_type
 
 
 @lru_cache(maxsize=1)
@@ -70,22 +84,33 @@ class _Walk:
 
     def _check(self, rule: JSON, value: Any, old: Any, schema: JSON, path: str) -> None:
         source = rule.get("rule") or ""
-        if _OLD.search(source) and old is _NOTHING:
+        is_new, is_optional = old is _NOTHING, rule.get("optionalOldSelf") is True
+        if _OLD.search(source) and is_new and not is_optional:
             return
-        known = {"self": cel_value(value, schema), "oldSelf": None if old is _NOTHING else cel_value(old, schema)}
+        before = None if is_new else cel_value(old, schema)
+        if is_optional:
+            before = NONE if is_new else Optional(True, before)
+        known = {"self": cel_value(value, schema), "oldSelf": before}
         try:
             if compile_rule(source)(known) is True:
                 return
-            message = self._message(rule, known)
         except CELError as error:
-            message = f"rule evaluation error: {error}: {source.strip()}"
+            why = f"{error} evaluating rule: {rule.get('message') or source.strip()}"
+            self.problems.invalid(path or "<nil>", schema.get("type", "object"), why)
+            return
         where = f"{path}{rule['fieldPath']}".lstrip(".") if rule.get("fieldPath") else path
-        shown = schema.get("type", "object") if isinstance(value, dict | list) else value
-        if rule.get("reason") in _REASONS - {"FieldValueInvalid"}:
-            word = {"FieldValueForbidden": "Forbidden", "FieldValueRequired": "Required value"}.get(rule["reason"])
-            self.problems.add(rule["reason"], where or "<nil>", f"{word or 'Duplicate value'}: {message}")
+        self._refuse(rule.get("reason") or "", where or "<nil>", value, self._message(rule, known))
+
+    def _refuse(self, reason: str, where: str, value: Any, message: str) -> None:
+        if reason in _WORDS:
+            self.problems.add(reason, where, f"{_WORDS[reason]}: {message}")
+        elif reason == "FieldValueDuplicate":
+            # Upstream shows neither the value nor the message here, and below no value of many parts.
+            self.problems.add(reason, where, "Duplicate value")
+        elif isinstance(value, dict | list):
+            self.problems.add("FieldValueInvalid", where, f"Invalid value: {message}")
         else:
-            self.problems.invalid(where or "<nil>", shown, message)
+            self.problems.invalid(where, value, message)
 
     def _message(self, rule: JSON, known: dict[str, object]) -> str:
         if rule.get("messageExpression"):
@@ -108,12 +133,12 @@ def _counterpart(item: Any, old: Any, schema: JSON) -> Any:
 
 
 def cel_value(value: Any, schema: JSON) -> Any:
-    """A value as CEL sees it: numbers and dates by their schema, and property names with special characters escaped."""
+    """A value as CEL sees it: numbers, times and bytes by their schema, special characters of names escaped."""
     if isinstance(value, dict):
         properties, additional = schema.get("properties") or {}, schema.get("additionalProperties")
         other = additional if isinstance(additional, dict) else {}
         return {
-            _escaped(name) if name in properties else name: cel_value(item, properties.get(name, other))
+            escaped(name) if name in properties else name: cel_value(item, properties.get(name, other))
             for name, item in value.items()
         }
     if isinstance(value, list):
@@ -121,12 +146,35 @@ def cel_value(value: Any, schema: JSON) -> Any:
         return [cel_value(item, items if isinstance(items, dict) else {}) for item in value]
     if schema.get("type") == "number" and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
-    if isinstance(value, str) and schema.get("format") == "date-time":
-        return parse_timestamp(value) or value
-    return value
+    parse = _FORMATS.get(schema.get("format") or "") if isinstance(value, str) else None
+    if parse is None:
+        return value
+    parsed = parse(value)
+    return value if parsed is None else parsed
 
 
-def _escaped(name: str) -> str:
+def _bytes(text: str) -> bytes | None:
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError:
+        return None
+
+
+_FORMATS: dict[str, Callable[[str], object]] = {
+    "byte": _bytes,
+    "date": lambda text: parse_timestamp(f"{text}T00:00:00Z"),
+    "date-time": parse_timestamp,
+    "duration": parse_duration,
+}
+
+
+def escaped(name: str) -> str:
+    """The name of a field as rules of schemas spell it."""
+    return f"__{name}__" if name in _RESERVED else with_escapes(name)
+
+
+def with_escapes(name: str) -> str:
+    """The name of a field as policies spell it, which may use reserved words."""
     for special, text in _ESCAPES:
         name = name.replace(special, text)
     return name

@@ -9,6 +9,9 @@ import json
 from contextlib import suppress
 
 from kubesched.apiserver.kinds.registry import ApiResource
+from kubesched.apiserver.kinds.schema import type_of
+from kubesched.apiserver.validation.typecheck import WrongTypeError, drop_unknown
+from kubesched.base.documents import REQUEST, DocumentError, read_json
 from kubesched.base.types import JSON
 
 V1, V2 = "autoscaling/v1", "autoscaling/v2"
@@ -54,8 +57,8 @@ def autoscaler_to_v2(obj: JSON) -> JSON:
     """An autoscaler of v1 in its stored form."""
     metadata, spec, status = dict(obj["metadata"]), dict(obj.get("spec") or {}), dict(obj.get("status") or {})
     annotations = dict(metadata.pop("annotations", None) or {})
-    spec |= _taken(annotations, _SPEC_PARTS)
-    status |= _taken(annotations, _STATUS_PARTS)
+    spec |= _taken(annotations, _SPEC_PARTS, "autoscaling.HorizontalPodAutoscalerSpec")
+    status |= _taken(annotations, _STATUS_PARTS, "autoscaling.HorizontalPodAutoscalerStatus")
     percent = spec.pop("targetCPUUtilizationPercentage", None)
     status.pop("currentCPUUtilizationPercentage", None)
     if percent is not None:
@@ -67,15 +70,18 @@ def autoscaler_to_v2(obj: JSON) -> JSON:
     return {**obj, "apiVersion": V2, "metadata": metadata, "spec": spec, "status": status}
 
 
-def _taken(annotations: JSON, names: dict[str, str]) -> JSON:
-    """Take the annotations with these names, read as JSON. Others' text that is not JSON is dropped, as upstream."""
+def _taken(annotations: JSON, names: dict[str, str], type_name: str) -> JSON:
+    """Take the annotations with these names, read as parts of a type. Text that is none is dropped, as upstream."""
     found: JSON = {}
     for part, name in names.items():
         text = annotations.pop(name, None)
-        if text is None:
+        type_ = type_of(type_name)
+        if text is None or type_ is None:
             continue
-        with suppress(ValueError):
-            found[part] = json.loads(text)
+        with suppress(DocumentError, WrongTypeError):
+            read = {part: read_json(text, REQUEST)}
+            drop_unknown(read, type_)
+            found |= read
     return found
 
 

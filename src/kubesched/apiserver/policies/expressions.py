@@ -56,9 +56,15 @@ _LIBRARIES = (*KUBERNETES, authorization.library)
 
 @lru_cache(maxsize=256)
 def _environment(has_params: bool, patches: bool, variables: tuple[tuple[str, Type], ...] | None) -> Environment:
-    types = dict(_BASE)
-    if has_params:
-        types["params"] = DYN
+    return _make_environment(DYN, DYN if has_params else None, patches, variables)
+
+
+def _make_environment(
+    kind: Type, params: Type | None, patches: bool, variables: tuple[tuple[str, Type], ...] | None
+) -> Environment:
+    types = {**_BASE, "object": kind, "oldObject": kind}
+    if params is not None:
+        types["params"] = params
     if variables is not None:
         types["variables"] = object_type("kubernetes.variables", dict(variables))
     libraries = (*_LIBRARIES, patch_library) if patches else _LIBRARIES
@@ -83,10 +89,15 @@ class WrongResultError(CELError):
 
 
 class Expressions:
-    """Compiles the expressions of one policy. Later variables may refer to earlier ones."""
+    """Compiles the expressions of one policy. Later variables may refer to earlier ones.
 
-    def __init__(self, has_params: bool) -> None:
+    Objects and parameters may be anything, unless their types are given.
+    """
+
+    def __init__(self, has_params: bool, kind: Type = DYN, params: Type = DYN) -> None:
         self._has_params = has_params
+        self._kind = kind
+        self._params = params
         self._types: dict[str, Type] = {}
         self.programs: dict[str, Program] = {}
 
@@ -106,7 +117,12 @@ class Expressions:
 
     def compile(self, source: str, result: Type | None = None, *, patches: bool = False) -> Program:
         """Compile an expression, which must have the given type. Raises CELError."""
-        return _checked(_environment(self._has_params, patches, tuple(self._types.items())).compile(source), result)
+        variables = tuple(self._types.items())
+        if self._kind is DYN and self._params is DYN:
+            environment = _environment(self._has_params, patches, variables)
+        else:
+            environment = _make_environment(self._kind, self._params if self._has_params else None, patches, variables)
+        return _checked(environment.compile(source), result)
 
     def compile_condition(self, source: str) -> Program:
         """Compile a match condition, which cannot refer to variables. Raises CELError."""

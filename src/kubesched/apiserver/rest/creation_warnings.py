@@ -15,6 +15,8 @@ from kubesched.base.types import JSON
 
 MAX_SEEN = 4096
 """How many warnings to remember. A client whose warning was forgotten sees it again."""
+NAMESPACES = "/namespaces"
+"""The kind whose updates warn, too: labels are often given to namespaces that exist."""
 _MAX_AGENT = 256
 _GATED = {
     version: f"{version} is always served here; kube-scheduler and kubesched read it only with the feature {gates}"
@@ -41,6 +43,10 @@ WITHOUT_EFFECT = frozenset(
 _NO_CONVERSION = (
     "spec.conversion: webhooks are not called in this cluster; objects have the same fields in every version"
 )
+_POD_SECURITY = tuple(f"pod-security.kubernetes.io/{mode}" for mode in ("enforce", "warn", "audit"))
+_NO_POD_SECURITY = (
+    "labels of pod-security.kubernetes.io are stored but have no effect in this cluster: pods are not checked"
+)
 
 
 class CreationWarnings:
@@ -50,7 +56,7 @@ class CreationWarnings:
         self._seen: dict[tuple[str, str, str], None] = {}
 
     def new_for(self, request: ApiRequest, resource: ApiResource, obj: JSON) -> Iterator[str]:
-        """What is to be said about a new object and was not said to this client before."""
+        """What is to be said about a new object or a namespace and was not said to this client before."""
         agent = request.headers.get("user-agent", "")[:_MAX_AGENT]
         for text in _warnings(resource, obj):
             key = (request.client, agent, text)
@@ -66,9 +72,15 @@ def _warnings(resource: ApiResource, obj: JSON) -> Iterator[str]:
         yield _GATED[resource.group_version]
     if resource.kind in WITHOUT_EFFECT and not resource.custom:
         yield f"{resource.kind} is stored but has no effect in this cluster"
+    if resource.storage == NAMESPACES and _restricts_pods(obj["metadata"].get("labels") or {}):
+        yield _NO_POD_SECURITY
     if resource.storage == CERTIFICATE_REQUESTS and (signer := obj["spec"].get("signerName")) != CLIENT_SIGNER:
         yield f"nothing signs certificates for {signer} in this cluster"
     if resource.kind == "CustomResourceDefinition" and not resource.custom:
         conversion = (obj.get("spec") or {}).get("conversion") or {}
         if conversion.get("strategy") == "Webhook":
             yield _NO_CONVERSION
+
+
+def _restricts_pods(labels: JSON) -> bool:
+    return any(labels.get(name, "privileged") != "privileged" for name in _POD_SECURITY)

@@ -28,6 +28,10 @@ ORPHAN = "orphan"
 _POLICIES = ("Foreground", "Background", "Orphan")
 # Kinds whose dependents are orphaned by default, for compatibility.
 _ORPHANING = ("/replicationcontrollers", "batch/jobs")
+_KEPT = (
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set"
+    " propagationPolicy=Orphan to suppress this warning"
+)
 _FINISHED = ("Succeeded", "Failed")
 
 
@@ -115,6 +119,8 @@ class Deleter:
         self._writer.admission.validate(
             AdmissionAttributes("DELETE", resource, None, obj, user or SERVER, dry_run=options.dry_run, warn=warn)
         )
+        if resource.storage == "batch/jobs" and not options.propagation:
+            warn(_KEPT)
         grace = self._grace(resource, obj, options)
         finalizers = self._finalizers(resource, obj, options)
         if not finalizers and grace == 0 and not self._is_held(resource, obj):

@@ -25,7 +25,7 @@ from kubesched.apiserver.crd.custom_resources import CustomResources
 from kubesched.apiserver.kinds.conversion import served_object
 from kubesched.apiserver.kinds.registry import ApiResource, ResourceRegistry
 from kubesched.apiserver.kinds.schema import type_of
-from kubesched.apiserver.meta import timestamp
+from kubesched.apiserver.meta import check_name, timestamp
 from kubesched.apiserver.rest import patch as patches
 from kubesched.apiserver.rest.body import (
     check_depth,
@@ -36,7 +36,7 @@ from kubesched.apiserver.rest.body import (
     read_object,
     report_dropped,
 )
-from kubesched.apiserver.rest.creation_warnings import CreationWarnings
+from kubesched.apiserver.rest.creation_warnings import NAMESPACES, CreationWarnings
 from kubesched.apiserver.rest.deletion import Deleter, read_options
 from kubesched.apiserver.rest.listing import ListPage, list_page, selection_of
 from kubesched.apiserver.rest.options import check_query
@@ -265,7 +265,9 @@ class ResourceHandler:
         return self._renderer(request, resource).one(record)
 
     def _replace(self, request: ApiRequest, target: RequestTarget, resource: ApiResource) -> ApiResponse:
-        return self._update(request, target, resource, replacement(read_object(request, resource), resource))
+        sent = read_object(request, resource)
+        check_name(target.name, sent)
+        return self._update(request, target, resource, replacement(sent, resource))
 
     def _patch(self, request: ApiRequest, target: RequestTarget, resource: ApiResource) -> ApiResponse:
         if media_type(request.headers.get("content-type", "")) == patches.APPLY:
@@ -317,6 +319,8 @@ class ResourceHandler:
             warn=request.warnings.append,
             manager=self._manager(request, target, resource) if tracked else None,
         )
+        if resource.storage == NAMESPACES and not target.subresource:
+            request.warnings += self._warnings.new_for(request, resource, record.load())
         return self._renderer(request, resource).one(record)
 
     def _manager(self, request: ApiRequest, target: RequestTarget, resource: ApiResource) -> Manager:
@@ -424,7 +428,9 @@ class ResourceHandler:
             change,
             dry_run=request.dry_run,
             user=request.user,
+            warn=request.warnings.append,
             manager=self._manager(request, target, resource),
+            scale=partial(scale_of, paths=paths),
         )
         return ApiResponse(body=encode(scale_of(served_object(resource, record), paths)))
 

@@ -110,6 +110,8 @@ def list_page(store: Store, shelf: Shelf, request: ApiRequest, selection: Select
     records = shelf.records
     if token:
         parsed = _parse_token(token)
+        if request.query.get("resourceVersion", "") not in ("", "0"):
+            raise bad_request("specifying resource version is not allowed when using continue")
         version, start = parsed.rv or store.version, parsed.start
         if version != store.version:
             records = _earlier(shelf, parsed, now)

@@ -45,7 +45,6 @@ _GATED: JSON = {
     "reason": "SchedulingGated",
     "message": "Scheduling is blocked due to non-empty scheduling gates",
     "lastProbeTime": None,
-    "lastTransitionTime": None,
 }
 
 # Upstream counts generations of pods only since 1.34, of nodes and volumes not at all.
@@ -114,7 +113,7 @@ def complete_conditions(resource: ApiResource, obj: JSON) -> None:
 def _prepare_pod(pod: JSON) -> None:
     spec, labels = pod.get("spec") or {}, pod["metadata"].get("labels") or {}
     if spec.get("schedulingGates"):
-        pod["status"]["conditions"] = [dict(_GATED)]
+        pod["status"]["conditions"] = [{**_GATED, "lastTransitionTime": pod["metadata"]["creationTimestamp"]}]
     for constraint in spec.get("topologySpreadConstraints") or []:
         _select_by_own_labels(constraint, labels)
     affinity = spec.get("affinity") or {}
@@ -184,7 +183,7 @@ def prepare_ephemeral_update(_resource: ApiResource, old: JSON, new: JSON) -> No
     """A write to a pod's ephemeral containers keeps everything else."""
     ephemeral = new.get("spec", {}).get("ephemeralContainers")
     _keep_all_but_spec(old, new)
-    new["spec"] = {**old["spec"], "ephemeralContainers": ephemeral or []}
+    new["spec"] = {**old["spec"], **({"ephemeralContainers": ephemeral} if ephemeral else {})}
     _new_generation_if_changed(old, new)
 
 
@@ -199,6 +198,23 @@ def prepare_resize(_resource: ApiResource, old: JSON, new: JSON) -> None:
     new["spec"] = {**old["spec"], **{kind: containers for kind, containers in resized.items() if containers}}
     _keep(wanted, new["spec"], "resources")
     _new_generation_if_changed(old, new)
+    if old["spec"] != new["spec"]:
+        _note_sizes(old, new)
+
+
+def _note_sizes(old: JSON, new: JSON) -> None:
+    """Write what the running containers have into their statuses, where simulated kubelets leave it out."""
+    status = new["status"] = dict(new.get("status") or {})
+    specs = {each["name"]: each for kind in _RESIZED_KINDS for each in old["spec"].get(kind) or []}
+    for field in ("containerStatuses", "initContainerStatuses"):
+        noted = []
+        for each in status.get(field) or []:
+            size = specs.get(each.get("name"), {}).get("resources") or {}
+            if "resources" not in each and "running" in (each.get("state") or {}):
+                each = {**each, "allocatedResources": size.get("requests") or {}, "resources": size}
+            noted.append(each)
+        if noted:
+            status[field] = noted
 
 
 _RESIZED_KINDS = ("initContainers", "containers")

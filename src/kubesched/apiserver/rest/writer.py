@@ -22,6 +22,8 @@ from kubesched.apiserver.policies.attributes import SERVER, AdmissionAttributes,
 from kubesched.apiserver.rest import strategies
 from kubesched.apiserver.storage.store import Record, Store, encode
 from kubesched.apiserver.validation import validate as validation
+from kubesched.apiserver.validation.typecheck import drop_empty
+from kubesched.apiserver.validation.warnings import warnings_about
 from kubesched.apiserver.wire.request import UserInfo
 from kubesched.apiserver.wire.status import Cause, StatusError, already_exists, bad_request, invalid, not_found
 from kubesched.base.clock import Clock
@@ -30,6 +32,9 @@ from kubesched.base.types import JSON
 _GENERATE_TRIES = 8
 _FIXED_AT_CREATION = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
 """Metadata that no admission policy may set."""
+
+_EMPTY_COUNTS = ("/namespaces", "autoscaling/horizontalpodautoscalers")
+"""Kinds in which an update may empty a list that has a default."""
 
 ReportUnknown = Callable[[JSON, list[str]], None]
 """Takes an object and the paths of the unknown fields that were dropped from it. May refuse the write."""
@@ -138,6 +143,9 @@ class Writer:
         problems = self.admission.problems(resource, obj) + validation.creation_problems(resource, obj)
         self._check(resource, obj, problems + self.custom.problems(resource, obj))
         self.admission.validate(attributes if obj is attributes.obj else replace(attributes, obj=obj))
+        _warn(resource, obj, warn)
+        if resource.storage != "/pods" and (type_ := type_of(resource.schema)) is not None:
+            drop_empty(obj, type_)
         key = resource.key(namespace, obj["metadata"]["name"])
         if (known := self.store.get(resource.storage, key)) is not None:
             raise already_exists(
@@ -177,7 +185,6 @@ class Writer:
         stored = to_stored(resource, obj)
         if not dry_run:
             return self.store.put(resource.storage, key, stored)
-        stored["metadata"].setdefault("resourceVersion", "")
         return Record(key, self.store.version, encode(stored), {}, {})
 
     # --- update -------------------------------------------------------------------------------------------------------
@@ -196,35 +203,53 @@ class Writer:
         report_unknown: ReportUnknown = _ignore_unknown,
         warn: Warn = no_warning,
         manager: Manager | None = None,
+        scale: Callable[[JSON], JSON] | None = None,
     ) -> Record:
-        """Store the result of `change`. A terminating object whose last finalizer was removed is deleted."""
+        """Store the result of `change`. A terminating object whose last finalizer was removed is deleted.
+
+        `scale` makes the Scale of an object, for a write to that: policies see it in place of the object.
+        """
         record = self.find(resource, namespace, name)
         old = served_object(resource, record)
         new = change(served_object(resource, record))
         if not (new.get("metadata") or {}).get("name"):
             why = f"the name of the object ({name} based on URL) was undeterminable: name must be provided"
             raise bad_request(why)
+        meta.check_name(name, new)
         report_unknown(new, self.custom.complete(resource, new))
         if resource.namespaced:
             meta.check_namespace(resource, namespace, new)
         attributes = AdmissionAttributes("UPDATE", resource, new, old, user or SERVER, subresource, dry_run, warn)
 
+        type_ = None if resource.storage in _EMPTY_COUNTS or subresource == "status" else type_of(resource.schema)
+
         def prepare(each: JSON) -> None:
+            if type_ is not None:
+                drop_empty(each, type_)
             meta.prepare_update(resource, old, each, verb)
-            strategies.PREPARE[subresource](resource, old, each)
             defaults.apply(resource, each, self.clock.now())
+            strategies.PREPARE[subresource](resource, old, each)
             self.admission.update(resource, old, each, user, subresource)
 
-        new = self._admitted(attributes, prepare)
+        if scale is None:
+            new = self._admitted(attributes, prepare)
+        else:
+            prepare(new)
         if manager is not None:
             track(old, new, self.shape(resource), manager)
         problems = validation.update_problems(resource, old, new, subresource)
         if subresource == "status":
             problems = self.admission.status_problems(resource, old, new, verb, user) + problems
         self._check(resource, new, problems + self.custom.problems(resource, new, old))
-        self.admission.validate(attributes if new is attributes.obj else replace(attributes, obj=new))
+        if scale is not None:
+            attributes = replace(attributes, obj=scale(new), old=scale(old), subresource="scale")
+        elif new is not attributes.obj:
+            attributes = replace(attributes, obj=new)
+        self.admission.validate(attributes)
         if new == old:
             return record
+        if not subresource and old.get("spec") != new.get("spec"):
+            _warn(resource, new, warn)
         if self._is_finished(resource, new):
             return self._remove(resource, record, new, dry_run)
         return self._put(resource, record.key, new, dry_run)
@@ -257,6 +282,13 @@ class Writer:
             # An Event of the newer group is refused in the name of the older.
             group = resource.stored_as.partition("/")[0] if resource.stored_as else resource.group
             raise invalid(resource.kind, group, obj["metadata"].get("name", ""), problems)
+
+
+def _warn(resource: ApiResource, obj: JSON, warn: Warn) -> None:
+    """Send upstream's warnings about an object to a client that reads them."""
+    if warn is not no_warning:
+        for text in warnings_about(resource, obj):
+            warn(text)
 
 
 def replacement(sent: JSON, resource: ApiResource) -> Callable[[JSON], JSON]:

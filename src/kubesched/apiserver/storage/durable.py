@@ -13,19 +13,23 @@ import logging
 import sqlite3
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from weakref import finalize
 
 import msgspec
 
 from kubesched.apiserver.storage.store import ChangeType, Record, Shelf, Store, StoreEvent, decode
 from kubesched.apiserver.wire.status import StatusError
-from kubesched.base.private_files import create_private
+from kubesched.base.private_files import create_private, make_folder
 
 FORMAT = 1
 _APPLICATION = 0x6B756265
 _VERSION_GAP = 1000
 _FILE = "cluster.db"
+_LOG = "cluster.db-wal"
+_OPEN = "cluster.db-open"
+"""A file that is there while the database is open. After a kill it says that the write-ahead log belongs to it."""
 _REMEDY = "make room or mend the disk, and start again: every acknowledged write is there"
 _log = logging.getLogger(__name__)
 
@@ -183,25 +187,55 @@ def _damaged(directory: Path, why: str) -> DataDirectoryError:
     )
 
 
-def _has_others(directory: Path) -> bool:
-    return any(not each.name.startswith(_FILE) for each in directory.iterdir())
+def _check_files(directory: Path) -> None:
+    """Refuses a folder in which a file of a cluster is missing or empty: a new cluster would hide the loss."""
+    if not directory.is_dir():
+        return
+    there = {each.name: each.stat().st_size for each in directory.iterdir()}
+    if there.get(_FILE) == 0 and len(there) > 1:
+        raise _damaged(directory, "it is empty, but the folder has files of a cluster")
+    if _FILE not in there and there.keys() & {_LOG, _OPEN}:
+        raise _damaged(directory, "it is missing, but the folder has files of a cluster")
+    if _OPEN in there and not there.get(_LOG):
+        raise _damaged(directory, f"its write-ahead log {_LOG} is {'empty' if _LOG in there else 'missing'}")
 
 
-def _open(directory: Path) -> sqlite3.Connection:
+class _Connection(sqlite3.Connection):
+    """A connection that removes `_OPEN` before SQLite moves the log into the database and deletes it, also when the
+    program ends and nobody has closed it."""
+
+    _end: finalize[[Path], _Connection] | None = None
+
+    def own(self, directory: Path) -> None:
+        """This process has the database now."""
+        self._end = finalize(self, _unmark, directory)
+
+    def close(self) -> None:
+        if self._end is not None:
+            self._end()
+        super().close()
+
+
+def _unmark(directory: Path) -> None:
+    with suppress(OSError):
+        (directory / _OPEN).unlink(missing_ok=True)
+
+
+def _open(directory: Path) -> _Connection:
     file = directory / _FILE
     try:
-        if file.exists() and file.stat().st_size == 0 and _has_others(directory):
-            # A new cluster in its place would hide the loss.
-            raise _damaged(directory, "it is empty, but the folder has files of a cluster")
-        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        _check_files(directory)
+        make_folder(directory, 0o700)
         if not file.exists() and any(directory.iterdir()):
             raise DataDirectoryError(
-                f"{directory}: has files in it that are not of a cluster; name a new or an empty folder"
+                f"{directory}: has files in it, but no {_FILE};"
+                " restore the folder from a copy, or name a new or an empty one"
             )
         # It contains secrets, and the directory may be readable for others.
         create_private(file)
-        database = sqlite3.connect(file, check_same_thread=False, timeout=0.5)
+        database = sqlite3.connect(file, check_same_thread=False, timeout=0.5, factory=_Connection)
         _check(database, directory)
+        create_private(directory / _OPEN)
     except (OSError, sqlite3.DatabaseError) as error:
         hint = "is another kubesched using it?" if "locked" in str(error) else "choose another one"
         reason = error.strerror if isinstance(error, OSError) else error
@@ -209,21 +243,24 @@ def _open(directory: Path) -> sqlite3.Connection:
     return database
 
 
-def _check(database: sqlite3.Connection, directory: Path) -> None:
+def _check(database: _Connection, directory: Path) -> None:
     database.execute("PRAGMA locking_mode = EXCLUSIVE")
-    # The write-ahead log without a sync per commit survives the process; only losing power could cost the last writes.
     database.execute("PRAGMA journal_mode = WAL")
-    database.execute("PRAGMA synchronous = NORMAL")
     (found,) = database.execute("PRAGMA user_version").fetchone()
     (application,) = database.execute("PRAGMA application_id").fetchone()
     tables = database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    database.own(directory)
     if tables and (application != _APPLICATION or found != FORMAT):
         raise DataDirectoryError(
             f"{directory}: holds data of format {found}, this version of kubesched reads format {FORMAT};"
             " use the version that wrote it, or choose another --data-dir"
         )
+    # The first write is synced, so that the log is never empty once `_OPEN` is there.
+    database.execute("PRAGMA synchronous = FULL")
+    database.execute(f"PRAGMA application_id = {_APPLICATION}")
+    # The write-ahead log without a sync per commit survives the process; only losing power could cost the last writes.
+    database.execute("PRAGMA synchronous = NORMAL")
     with database:
-        database.execute(f"PRAGMA application_id = {_APPLICATION}")
         database.execute(f"PRAGMA user_version = {FORMAT}")
         database.execute(
             "CREATE TABLE IF NOT EXISTS objects (resource TEXT, key TEXT, version INTEGER, data BLOB,"

@@ -99,10 +99,39 @@ COALESCE_SECONDS = 0.004
 """Wake-ups of watchers are at least this far apart. Each one costs a write to a socket, so bursts share one."""
 
 
+class WakeUps:
+    """Wakes the watchers of all kinds together, so that no kind overtakes another: a scheduler that sees a new pod has
+    also seen the nodes as they were when the pod was created."""
+
+    def __init__(self, seconds_between: float) -> None:
+        self._seconds_between = seconds_between
+        self._shelves: dict[Shelf, None] = {}
+        """The kinds with news, in the order of their first news."""
+        self._last = float("-inf")
+
+    def add(self, shelf: Shelf) -> None:
+        """Wake the watchers of a kind as soon as it is time."""
+        if not self._seconds_between:
+            shelf.wake()
+            return
+        if not self._shelves:
+            loop = asyncio.get_running_loop()
+            self._last = max(loop.time(), self._last + self._seconds_between)
+            loop.call_at(self._last, self._wake_all)
+        self._shelves[shelf] = None
+
+    def _wake_all(self) -> None:
+        shelves, self._shelves = self._shelves, {}
+        for shelf in shelves:
+            shelf.wake()
+
+
 class Shelf:
     """All objects of one kind, and their history."""
 
-    def __init__(self, fields_of: FieldsOf, max_events: int, max_bytes: int, started_at: int, coalesce: float) -> None:
+    def __init__(
+        self, fields_of: FieldsOf, max_events: int, max_bytes: int, started_at: int, wake_ups: WakeUps
+    ) -> None:
         self.records: dict[str, Record] = {}
         self.fields_of = fields_of
         self.oldest = started_at
@@ -118,10 +147,8 @@ class Shelf:
         self._bytes = 0
         self._max_events = max_events
         self._max_bytes = max_bytes
-        self._coalesce = coalesce
+        self._wake_ups = wake_ups
         self._waiters: list[asyncio.Future[None]] = []
-        self._wake_scheduled = False
-        self._last_wake = 0.0
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
@@ -236,23 +263,11 @@ class Shelf:
     def publish(self, version: int) -> None:
         """Let watches see everything up to a version."""
         self.visible = version
-        if not self._waiters or self._wake_scheduled:
-            return
-        if not self._coalesce:
-            self._wake()
-            return
-        loop = asyncio.get_running_loop()
-        now = loop.time()
-        due = self._last_wake + self._coalesce
-        self._last_wake = max(now, due)
-        if due > now:
-            self._wake_scheduled = True
-            loop.call_later(due - now, self._wake)
-        else:
-            self._wake()
+        if self._waiters:
+            self._wake_ups.add(self)
 
-    def _wake(self) -> None:
-        self._wake_scheduled = False
+    def wake(self) -> None:
+        """Let the watchers that wait go on."""
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             if not waiter.done():
@@ -284,13 +299,13 @@ class Store:
         self.shelves: dict[str, Shelf] = {}
         self._max_events = max_events
         self._max_bytes = max_bytes
-        self._coalesce = coalesce
+        self._wake_ups = WakeUps(coalesce)
 
     def shelf(self, resource: str, fields_of: FieldsOf | None = None) -> Shelf:
         """The objects of a kind. `fields_of` reads their selectable fields."""
         shelf = self.shelves.get(resource)
         if shelf is None:
-            shelf = Shelf(fields_of or _no_fields, self._max_events, self._max_bytes, self.started_at, self._coalesce)
+            shelf = Shelf(fields_of or _no_fields, self._max_events, self._max_bytes, self.started_at, self._wake_ups)
             shelf.visible = self.version
             self.shelves[resource] = shelf
         elif fields_of is not None:

@@ -104,7 +104,7 @@ def check_ephemeral_containers(spec: JSON, path: str, volumes: set[str], problem
         check_name(container, where, set(), problems)
         _check_container(container, where, volumes, problems)
         if container.get("name") in names:
-            problems.duplicate(f"{where}.name", container["name"])
+            problems.duplicate(f"{where}.name", container.get("name", ""))
         names.add(container.get("name"))
         target = container.get("targetContainerName")
         if target and target not in lasting:

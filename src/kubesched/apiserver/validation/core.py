@@ -92,6 +92,8 @@ def _json_error(encoded: str) -> str:
     try:
         text = base64.b64decode(encoded)
         json.loads(text)
+    except RecursionError:
+        return "exceeded max depth"
     except ValueError:
         start = text.lstrip()[:1].decode("latin-1")
         return f"invalid character '{start}' looking for beginning of value" if start else _NO_JSON

@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import urlsplit
 
-from kubesched.apiserver.crd.rules import compile_rule
+from kubesched.apiserver.crd.rules import result_type
+from kubesched.apiserver.crd.schema import without_nulls
+from kubesched.apiserver.crd.types import declared_type
 from kubesched.apiserver.kinds.registry import BUILT_IN
-from kubesched.apiserver.validation.naming import label_errors, subdomain_errors
+from kubesched.apiserver.validation.checks import each
+from kubesched.apiserver.validation.containers import one_of
+from kubesched.apiserver.validation.naming import host_label_errors, subdomain_errors
 from kubesched.apiserver.validation.problems import IMMUTABLE, Problems
+from kubesched.apiserver.validation.structural_schemas import check_schema
+from kubesched.apiserver.validation.webhooks import check_client
 from kubesched.base.types import JSON
 from kubesched.cel import CELError
 from kubesched.cel.errors import EvaluationError
 from kubesched.cel.regexes import compiled
+from kubesched.cel.types import BOOL, STRING
 
+_ROOT = re.compile(r"\.openAPIV3Schema\.x-kubernetes-validations\[\d+\]$")
+_EXPRESSIONS = (
+    ("rule", BOOL, "", "cel expression must evaluate to a bool"),
+    ("messageExpression", STRING, "messageExpression ", "messageExpression must evaluate to a string"),
+)
+_APPROVED = "api-approved.kubernetes.io"
+_APPROVALS = "https://github.com/kubernetes/enhancements/pull/1111"
+_COLUMN_TYPES = "boolean,date,integer,number,string"
+_OLD_FIELD = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
 _SCOPES = ("Cluster", "Namespaced")
 _BUILT_IN = frozenset((resource.group, resource.plural) for resource in BUILT_IN)
 
@@ -28,8 +47,18 @@ def check_definition(obj: JSON, problems: Problems) -> None:
         problems.required("spec.scope")
     elif spec["scope"] not in _SCOPES:
         problems.unsupported("spec.scope", spec["scope"], _SCOPES)
+    if _is_protected(group):
+        _check_approval((obj["metadata"].get("annotations") or {}).get(_APPROVED) or "", problems)
     versions = spec.get("versions") or []
     _check_versions(versions, problems)
+    if spec.get("preserveUnknownFields"):
+        problems.invalid("spec.preserveUnknownFields", True, _OLD_FIELD)
+    _check_schemas(versions, problems)
+    for columns, path in _per_version(versions, "additionalPrinterColumns"):
+        _check_columns(columns or [], path, problems)
+    for subresources, path in _per_version(versions, "subresources"):
+        _check_scale((subresources or {}).get("scale"), f"{path}.scale", problems)
+    _check_conversion(spec.get("conversion") or {}, problems)
     _check_names(names, problems)
     if not any(version.get("storage") for version in versions):
         problems.invalid("status.storedVersions", None, "must have at least one stored version")
@@ -52,8 +81,12 @@ def _check_names(names: JSON, problems: Problems) -> None:
         value = names.get(field) or ""
         if not value:
             problems.required(f"spec.names.{field}")
-        for error in label_errors(value.lower()) if value else ():
+        for error in host_label_errors(value.lower()) if value else ():
             problems.invalid(f"spec.names.{field}", value, error)
+    for field in ("shortNames", "categories"):
+        for index, value in enumerate(names.get(field) or []):
+            for error in host_label_errors(value):
+                problems.invalid(f"spec.names.{field}[{index}]", value, error)
 
 
 def _check_patterns(schema: object, path: str, problems: Problems) -> None:
@@ -67,7 +100,7 @@ def _check_patterns(schema: object, path: str, problems: Problems) -> None:
             reason = f"must be a valid regular expression, but isn't: {error}"
             problems.invalid(f"{path}.pattern", pattern, reason)
     for index, rule in enumerate(schema.get("x-kubernetes-validations") or ()):
-        _check_rule(rule, f"{path}.x-kubernetes-validations[{index}]", problems)
+        _check_rule(rule, schema, f"{path}.x-kubernetes-validations[{index}]", problems)
     for name in ("items", "additionalProperties", "not"):
         _check_patterns(schema.get(name), f"{path}.{name}", problems)
     if isinstance(properties := schema.get("properties"), dict):
@@ -75,30 +108,127 @@ def _check_patterns(schema: object, path: str, problems: Problems) -> None:
             _check_patterns(part, f"{path}.properties[{name}]", problems)
 
 
-def _check_rule(rule: JSON, path: str, problems: Problems) -> None:
-    for field in ("rule", "messageExpression"):
+def _check_rule(rule: JSON, schema: JSON, path: str, problems: Problems) -> None:
+    is_root = _ROOT.search(path) is not None or bool(schema.get("x-kubernetes-embedded-resource"))
+    about, is_old_optional = declared_type(schema, "self", is_root=is_root), rule.get("optionalOldSelf") is True
+    if not (rule.get("rule") or "").strip():
+        problems.required(f"{path}.rule")
+        return
+    for field, expected, prefix, wrong in _EXPRESSIONS:
         source = rule.get(field) or ""
-        if field == "rule" and not source.strip():
-            problems.required(f"{path}.rule")
-            continue
         try:
-            if source:
-                compile_rule(source)
+            found = result_type(source, about, is_old_optional) if source else expected
         except CELError as error:
-            problems.invalid(f"{path}.{field}", source, f"compilation failed: {error}")
+            problems.invalid(f"{path}.{field}", _as_struct(rule), f"{prefix}compilation failed: {error}")
+            continue
+        if found != expected:
+            problems.invalid(f"{path}.{field}", _as_struct(rule), wrong)
+
+
+def _as_struct(rule: JSON) -> JSON:
+    """A rule as upstream prints it."""
+    texts = {field[0].upper() + field[1:]: rule.get(field) or "" for field in ("rule", "message", "messageExpression")}
+    others = {"Reason": rule.get("reason"), "FieldPath": rule.get("fieldPath") or ""}
+    return {**texts, **others, "OptionalOldSelf": rule.get("optionalOldSelf")}
+
+
+def _per_version(versions: list[JSON], field: str) -> Iterator[tuple[Any, str]]:
+    """A field of each version and where it is. What all versions share has one place of its own, as upstream."""
+    values = [version.get(field) for version in versions]
+    if values and all(value == values[0] for value in values):
+        yield values[0], f"spec.{'validation' if field == 'schema' else field}"
+        return
+    yield from ((value, f"spec.versions[{index}].{field}") for index, value in enumerate(values))
+
+
+def _check_schemas(versions: list[JSON], problems: Problems) -> None:
+    """Check the schemas, and their rules if they are right."""
+    for index, version in enumerate(versions):
+        if (version.get("schema") or {}).get("openAPIV3Schema") is None:
+            problems.required(f"spec.versions[{index}].schema.openAPIV3Schema")
+    for value, path in _per_version(versions, "schema"):
+        schema, found = (value or {}).get("openAPIV3Schema"), Problems()
+        if schema is not None:
+            check_schema(without_nulls(schema), f"{path}.openAPIV3Schema", found)
+        if not found.found:
+            _check_patterns(schema, f"{path}.openAPIV3Schema", found)
+        problems.found += found.found
+
+
+def _is_protected(group: str) -> bool:
+    """Whether a group belongs to the Kubernetes project."""
+    return f".{group}".endswith((".k8s.io", ".kubernetes.io"))
+
+
+def _check_approval(approval: str, problems: Problems) -> None:
+    path, start = f"metadata.annotations[{_APPROVED}]", f'protected groups must have approval annotation "{_APPROVED}"'
+    if not approval:
+        problems.required(path, f"{start}, see {_APPROVALS}")
+    elif not approval.startswith("unapproved") and not (urlsplit(approval).scheme and urlsplit(approval).netloc):
+        detail = f'{start} with either a URL or a reason starting with "unapproved", see {_APPROVALS}'
+        problems.invalid(path, approval, detail)
+
+
+def _check_columns(columns: list[JSON], path: str, problems: Problems) -> None:
+    for column, here in each(columns, path):
+        if not column.get("name"):
+            problems.required(f"{here}.name")
+        if not column.get("type"):
+            problems.required(f"{here}.type", f"must be one of {_COLUMN_TYPES}")
+        elif column["type"] not in _COLUMN_TYPES.split(","):
+            problems.invalid(f"{here}.type", column["type"], f"must be one of {_COLUMN_TYPES}")
+        _check_json_path(column.get("jsonPath") or "", "", f"{here}.JSONPath", problems)
+
+
+def _check_scale(scale: JSON | None, path: str, problems: Problems) -> None:
+    for field, under in (("specReplicasPath", ".spec"), ("statusReplicasPath", ".status")) if scale is not None else ():
+        _check_json_path((scale or {}).get(field) or "", under, f"{path}.{field}", problems)
+
+
+def _check_json_path(text: str, under: str, path: str, problems: Problems) -> None:
+    if not text:
+        problems.required(path)
+    elif not text.startswith("."):
+        problems.invalid(path, text, "must be a simple json path starting with .")
+    elif not text.startswith(f"{under}."):
+        problems.invalid(path, text, f"should be a json path under {under}")
+
+
+def _check_conversion(conversion: JSON, problems: Problems) -> None:
+    """Check how versions are converted. Upstream names the fields as an old version had them."""
+    strategy, webhook = conversion.get("strategy"), conversion.get("webhook") or {}
+    one_of(conversion, "strategy", ("None", "Webhook"), "spec.conversion", problems)
+    known, path = webhook.get("conversionReviewVersions") or [], "spec.conversion.conversionReviewVersions"
+    if strategy != "Webhook":
+        if known:
+            problems.forbidden(path, "should not be set when strategy is not set to Webhook")
+        return
+    if webhook.get("clientConfig") is None:
+        detail = "required when strategy is set to Webhook"
+        problems.required("spec.conversion.webhookClientConfig", detail)
+    else:
+        check_client(webhook["clientConfig"], "spec.conversion.webhookClientConfig", problems)
+    if not known:
+        problems.required(path)
+    elif not {"v1", "v1beta1"} & set(known):
+        problems.invalid(path, known, "must include at least one of v1, v1beta1")
 
 
 def _check_versions(versions: list[JSON], problems: Problems) -> None:
     seen: set[str] = set()
     for index, version in enumerate(versions):
         name, path = version.get("name") or "", f"spec.versions[{index}].name"
-        for error in label_errors(name):
+        for error in host_label_errors(name):
             problems.invalid(path, name, error)
         if name in seen:
             problems.duplicate(path, name)
         seen.add(name)
-        schema = (version.get("schema") or {}).get("openAPIV3Schema")
-        _check_patterns(schema, f"spec.versions[{index}].schema.openAPIV3Schema", problems)
+        if version.get("deprecationWarning") is not None and not version.get("deprecated"):
+            path, warning = f"spec.versions[{index}].deprecationWarning", version["deprecationWarning"]
+            problems.invalid(path, warning, "can only be set for deprecated versions")
+    # The first version is also the one of an old field of its own.
+    for error in host_label_errors(versions[0].get("name") or "") if versions else ():
+        problems.invalid("spec.version", versions[0].get("name") or "", error)
     if sum(1 for version in versions if version.get("storage")) != 1:
         problems.invalid(
             "spec.versions",

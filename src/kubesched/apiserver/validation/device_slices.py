@@ -255,7 +255,7 @@ def _check_range(default: str, most: str, allowed: dict[str, str], path: str, pr
 
 def _compare(old: JSON, new: JSON, problems: Problems) -> None:
     """The driver, the pool and the node of a slice never change."""
-    before, after = old["spec"], new["spec"]
+    before, after = old["spec"], new.get("spec") or {}
     named = {"pool.name": [(spec.get("pool") or {}).get("name") for spec in (before, after)]}
     named |= {field: [spec.get(field) for spec in (before, after)] for field in ("driver", "nodeName")}
     for field, (was, now) in named.items():

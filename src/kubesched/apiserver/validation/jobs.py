@@ -8,9 +8,11 @@ from kubesched.api.names import label_key_errors
 from kubesched.apiserver.job_indexes import index_ranges
 from kubesched.apiserver.validation.checks import Check, Comparison, each, too_many
 from kubesched.apiserver.validation.containers import non_negative, one_of
+from kubesched.apiserver.validation.cron_schedule import parse_schedule
 from kubesched.apiserver.validation.naming import label_errors
 from kubesched.apiserver.validation.pod import check_template
 from kubesched.apiserver.validation.problems import IMMUTABLE, Problems
+from kubesched.apiserver.validation.workloads import check_template_labels
 from kubesched.base.types import JSON
 
 _COUNTS = (
@@ -26,7 +28,8 @@ _ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
 _STATUSES = ("False", "True", "Unknown")
 _OPERATORS = ("In", "NotIn")
 _RESTARTS = ("OnFailure", "Never")
-_FIXED = ("podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy")
+_FIXED = ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy")
+_SCHEDULING = ("affinity", "nodeSelector", "schedulingGates", "tolerations")
 _MOST = 100_000
 _MOST_RULES, _MOST_PATTERNS, _MOST_CODES = 20, 20, 255
 
@@ -34,6 +37,7 @@ _MOST_RULES, _MOST_PATTERNS, _MOST_CODES = 20, 20, 255
 def _job(obj: JSON, problems: Problems) -> None:
     spec = obj.get("spec") or {}
     _check_spec(spec, "spec", problems)
+    check_template_labels(spec, problems)
     completions = spec.get("completions") or 0
     if spec.get("completionMode") == "Indexed" and completions > 0:
         name = obj["metadata"].get("name") or ""
@@ -171,14 +175,22 @@ def _is_zone(name: str) -> bool:
     return True
 
 
+def _schedule_problem(schedule: str) -> str:
+    if "TZ" in schedule:
+        return "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
+    try:
+        parse_schedule(schedule)
+    except ValueError as error:  # ScheduleError, or a number with thousands of digits
+        return str(error)
+    return ""
+
+
 def _cron_job(obj: JSON, problems: Problems) -> None:
     spec = obj.get("spec") or {}
     schedule = spec.get("schedule")
     if not schedule:
         problems.required("spec.schedule")
-    elif not schedule.startswith("@") and len(schedule.split()) != 5:
-        fields = schedule.split()
-        detail = f"expected exactly 5 fields, found {len(fields)}: [{' '.join(fields)}]"
+    elif detail := _schedule_problem(schedule):
         problems.invalid("spec.schedule", schedule, detail)
     non_negative(spec, "startingDeadlineSeconds", "spec", problems)
     zone = spec.get("timeZone")
@@ -204,9 +216,21 @@ def _compare_jobs(old: JSON, new: JSON, problems: Problems) -> None:
     for field in _FIXED:
         if before.get(field) != after.get(field):
             problems.invalid(f"spec.{field}", after.get(field), IMMUTABLE)
-    for field in ("completionMode", "template"):
-        if before.get(field) != after.get(field) and not before.get("suspend"):
-            problems.invalid(f"spec.{field}", after.get(field), IMMUTABLE)
+    if not before.get("suspend"):
+        if before.get("template") != after.get("template"):
+            problems.invalid("spec.template", after.get("template"), IMMUTABLE)
+    elif _fixed_part(before) != _fixed_part(after):
+        problems.invalid("spec.template.spec", (after.get("template") or {}).get("spec"), IMMUTABLE)
+
+
+def _fixed_part(spec: JSON) -> JSON:
+    """What may not change in the template of a suspended job: all but where its pods may run and what they need."""
+    pod = (spec.get("template") or {}).get("spec") or {}
+    fixed = {field: value for field, value in pod.items() if field not in _SCHEDULING}
+    for kind in ("containers", "initContainers"):
+        if kind in fixed:
+            fixed[kind] = [{**container, "resources": None} for container in fixed[kind]]
+    return fixed
 
 
 CHECKS: dict[str, Check] = {"batch/jobs": _job, "batch/cronjobs": _cron_job}

@@ -32,6 +32,8 @@ def compare_pods(old: JSON, new: JSON, problems: Problems) -> None:
     kept = [t for t in before.get("tolerations") or [] if t not in (after.get("tolerations") or [])]
     if kept:
         problems.forbidden("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds")
+    if gates_before:
+        _compare_node_selection(before, after, problems)
     if _fixed_part(before, bool(gates_before)) != _fixed_part(after, bool(gates_before)):
         problems.forbidden("spec", _CHANGEABLE)
 
@@ -42,6 +44,14 @@ def _compare_deadlines(before: int | None, after: int | None, problems: Problems
         problems.invalid("spec.activeDeadlineSeconds", None, "must not update from a positive integer to nil value")
     elif before is not None and after is not None and after > before:
         problems.invalid("spec.activeDeadlineSeconds", after, "must be less than or equal to previous value")
+
+
+def _compare_node_selection(before: JSON, after: JSON, problems: Problems) -> None:
+    """The node selector of a pod with scheduling gates may only become narrower."""
+    wanted = after.get("nodeSelector")
+    if any((wanted or {}).get(key) != value for key, value in (before.get("nodeSelector") or {}).items()):
+        detail = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
+        problems.invalid("spec.nodeSelector", wanted, detail)
 
 
 def _gates(spec: JSON) -> set[str]:
@@ -107,8 +117,6 @@ def compare_resized(old: JSON, new: JSON, problems: Problems) -> None:
     before = qos_class(old["spec"])
     if before != qos_class(new["spec"]):
         problems.invalid("spec", before, "Pod QOS Class may not change as a result of resizing")
-    if not _supports_resize(old):
-        problems.forbidden("spec", "Pod running on node without support for resize")
     _compare_pod_amounts(old["spec"].get("resources"), new["spec"].get("resources"), problems)
     if _compare_names(old["spec"], new["spec"], problems):
         for kind in ("initContainers", "containers"):
@@ -133,13 +141,6 @@ def _compare_pod_amounts(old: JSON | None, new: JSON | None, problems: Problems)
 
 def _is_windows(pod: JSON) -> bool:
     return (pod["spec"].get("os") or {}).get("name") == "windows"
-
-
-def _supports_resize(pod: JSON) -> bool:
-    """A node that supports resizes reports the resources of running containers."""
-    statuses = (pod.get("status") or {}).get("containerStatuses") or []
-    running = [status for status in statuses if (status.get("state") or {}).get("running") is not None]
-    return not running or running[0].get("resources") is not None
 
 
 def _compare_names(old: JSON, new: JSON, problems: Problems) -> bool:

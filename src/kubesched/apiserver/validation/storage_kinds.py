@@ -160,7 +160,8 @@ def _node(obj: JSON, problems: Problems) -> None:
 
 def _compare_nodes(old: JSON, new: JSON, problems: Problems) -> None:
     """A driver that stays may change only how many volumes it allows."""
-    before, after = ({d["name"]: _fixed_part(d) for d in each_["spec"].get("drivers") or []} for each_ in (old, new))
+    drivers = [(each.get("spec") or {}).get("drivers") or [] for each in (old, new)]
+    before, after = ({driver.get("name"): _fixed_part(driver) for driver in each} for each in drivers)
     for name, driver in before.items():
         if name in after and after[name] != driver:
             problems.invalid("spec.drivers", after[name], IMMUTABLE)

@@ -56,6 +56,24 @@ def drop_unknown(obj: JSON, type_: ObjectType) -> list[str]:
     return unknown
 
 
+def drop_empty(obj: JSON, type_: ObjectType) -> None:
+    """Remove empty lists and maps from optional fields, as Go's encoding does: `tolerations: []` changes nothing."""
+    for name in [name for name, value in obj.items() if isinstance(value, dict | list)]:
+        field, value = type_.fields.get(name), obj[name]
+        if field is None:
+            continue
+        kind, part = field.shape.kind, field.shape.object
+        if not value and kind in ("list", "map"):
+            if not (field.required or field.keeps_zero):
+                del obj[name]
+        elif part is not None:
+            drop_empty(value, part)
+        elif field.shape.item is not None and (part := field.shape.item.object) is not None:
+            for item in value if isinstance(value, list) else value.values():
+                if isinstance(item, dict):
+                    drop_empty(item, part)
+
+
 def _checked_spec(obj: JSON, type_: ObjectType) -> JSON | None:
     """The spec of an object, if an equal one has passed the check unchanged."""
     spec, field = obj.get("spec"), type_.fields.get("spec")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from kubesched.apiserver.policies.expressions import Expressions
 from kubesched.apiserver.validation.checks import Check, each
@@ -61,24 +61,29 @@ def _webhook(hook: JSON, path: str, problems: Problems) -> None:
     for field in _SELECTORS:
         check_label_selector(hook.get(field), f"{path}.{field}", problems)
     one_of(hook, "reinvocationPolicy", _REINVOCATION, path, problems)
-    _client(hook.get("clientConfig") or {}, f"{path}.clientConfig", problems)
+    check_client(hook.get("clientConfig") or {}, f"{path}.clientConfig", problems)
     check_conditions(hook.get("matchConditions") or [], Expressions(False), f"{path}.matchConditions", problems)
 
 
-def _client(config: JSON, path: str, problems: Problems) -> None:
+def check_client(config: JSON, path: str, problems: Problems) -> None:
+    """Check where a webhook is called."""
     url, service = config.get("url"), config.get("service")
     if (url is None) == (service is None):
         problems.required(path, "exactly one of url or service is required")
     elif url is not None:
-        for value, error in _url_errors(url):
-            problems.invalid(f"{path}.url", value, error)
+        try:
+            parts = urlsplit(url)
+        except ValueError as error:
+            problems.required(f"{path}.url", f"url must be a valid URL: {error}{_FORM}")
+            return
+        for value, problem in _url_errors(parts):
+            problems.invalid(f"{path}.url", value, problem)
     elif service is not None:
         check_service(service, f"{path}.service", problems)
 
 
-def _url_errors(text: str) -> Iterator[tuple[str, str]]:
+def _url_errors(parts: SplitResult) -> Iterator[tuple[str, str]]:
     """The problems of the address of a webhook: the wrong part and what is wrong."""
-    parts = urlsplit(text)
     if parts.scheme != "https":
         yield parts.scheme, f"'https' is the only allowed URL scheme{_FORM}"
     if not parts.netloc:

@@ -68,7 +68,12 @@ def _check_selector(spec: JSON, problems: Problems, kind: str) -> None:
             detail = "" if kind == "StatefulSet" else "invalid label selector"
             problems.invalid("spec.selector", _shown(selector or {}), detail)
         return
-    labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
+    check_template_labels(spec, problems)
+
+
+def check_template_labels(spec: JSON, problems: Problems) -> None:
+    """Check that the selector selects the pods of the template."""
+    selector, labels = spec.get("selector"), ((spec.get("template") or {}).get("metadata") or {}).get("labels")
     if selector is None or not selects(selector, labels or {}):
         problems.invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
 
@@ -163,14 +168,21 @@ def _daemon_set(obj: JSON, problems: Problems) -> None:
     strategy = (obj.get("spec") or {}).get("updateStrategy") or {}
     if strategy.get("type") not in ("RollingUpdate", "OnDelete"):
         problems.unsupported("spec.updateStrategy", _internal(strategy), ("RollingUpdate", "OnDelete"))
-    rolling = strategy.get("rollingUpdate") or {}
+    if strategy.get("type") == "RollingUpdate":
+        _rolling_update(strategy.get("rollingUpdate"), problems)
+
+
+def _rolling_update(rolling: JSON | None, problems: Problems) -> None:
     path = "spec.updateStrategy.rollingUpdate"
+    if rolling is None:
+        problems.required(path)
+        return
     for field in ("maxUnavailable", "maxSurge"):
         check_amount_or_percent(rolling, field, path, problems)
-    if rolling and _is_zero(rolling.get("maxUnavailable")) and _is_zero(rolling.get("maxSurge")):
+    if _is_zero(rolling.get("maxUnavailable")) and _is_zero(rolling.get("maxSurge")):
         problems.required(f"{path}.maxUnavailable", "cannot be 0 when maxSurge is 0")
-    elif rolling and not _is_zero(rolling.get("maxUnavailable")) and not _is_zero(rolling.get("maxSurge")):
-        problems.invalid(f"{path}.maxSurge", rolling["maxSurge"], "may not be set when maxUnavailable is non-zero")
+    elif not _is_zero(rolling.get("maxUnavailable")) and not _is_zero(rolling.get("maxSurge")):
+        problems.invalid(f"{path}.maxSurge", rolling.get("maxSurge"), "may not be set when maxUnavailable is non-zero")
 
 
 def _is_zero(value: Any) -> bool:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kubesched.controllers.cron_schedule import Calendar, ScheduleError, parse_schedule
+from kubesched.apiserver.validation.cron_schedule import Calendar, ScheduleError, parse_schedule
 
 BERLIN = ZoneInfo("Europe/Berlin")
 SPRING = datetime(2026, 3, 28, tzinfo=UTC).timestamp()
