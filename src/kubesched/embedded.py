@@ -44,6 +44,8 @@ class ClusterSettings:
     """Whether the controllers of workloads are at work, and those that delete objects without owners."""
     control_plane: bool = False
     """Whether there are the objects by which a real control plane describes itself, such as flow schemas."""
+    ended_pods: int = 12_500
+    """How many pods that have ended are kept; 0 keeps all."""
     seed: int | None = None
     """Seeds random values such as container IDs; None to seed from the system."""
 
@@ -72,9 +74,10 @@ class EmbeddedCluster:
             root_certificate=root_certificate,
             workloads=self.settings.workloads,
             control_plane=self.settings.control_plane,
+            ended_pods=self.settings.ended_pods,
             sign_request=sign_request,
         )
-        MetricsApi(self.context.access).install()
+        MetricsApi(self.context).install()
         self._kubelets_task: asyncio.Task[None] | None = None
 
     def start(self) -> None:

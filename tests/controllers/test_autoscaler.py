@@ -92,6 +92,24 @@ async def test_bounds_and_targets_without_requests(clock: VirtualClock) -> None:
 
 
 @virtual_time
+async def test_a_metric_that_fails_beside_one_that_does_not(clock: VirtualClock) -> None:
+    """Replicas grow and stay by the other one, but do not shrink, and events tell of the failure."""
+    cpu = {"name": "cpu", "target": {"type": "AverageValue", "averageValue": "100m"}}
+    qps = {"metric": {"name": "qps"}, "target": {"type": "AverageValue", "averageValue": "10"}}
+    async with world(clock) as w:
+        deploy(w, 1)
+        w.annotate(DEPLOYMENTS, "web", **{"kubesched__io_cpu-load": "300m"})
+        autoscale(w, metrics=[{"type": "Resource", "resource": cpu}, {"type": "Pods", "pods": qps}])
+        await w.until(lambda: replicas(w) == 3, 60)
+        assert "FailedGetPodsMetric" in w.reasons("web")
+        await clock.advance(60)
+        assert conditions(w)["ScalingActive"] == ("True", "ValidMetricFound")
+        w.annotate(DEPLOYMENTS, "web", **{"kubesched__io_cpu-load": "0"})
+        await clock.advance(900)
+        assert (replicas(w), conditions(w)["ScalingActive"]) == (3, ("False", "FailedGetPodsMetric"))
+
+
+@virtual_time
 async def test_metrics_of_pods_and_nodes(clock: VirtualClock) -> None:
     """The metrics API sums what annotations say, by container, pod and node; a wrong value becomes an event."""
     async with world(clock, nodes=1) as w:
@@ -109,6 +127,18 @@ async def test_metrics_of_pods_and_nodes(clock: VirtualClock) -> None:
         node = await read(w, "/apis/metrics.k8s.io/v1beta1/nodes/node-1")
         assert (node["kind"], node["usage"]) == ("NodeMetrics", {"cpu": "250m", "memory": "51200Ki"})
         assert "InvalidAnnotation" in w.reasons("two")
+
+
+@virtual_time
+async def test_a_wrong_load_is_told_to_who_reads_metrics(clock: VirtualClock) -> None:
+    """Without an autoscaler too: kubectl top shows nothing, and an event on the workload says why."""
+    async with world(clock, nodes=1) as w:
+        deploy(w, 1)
+        w.access.edit(DEPLOYMENTS, "default/web", lambda obj: obj["metadata"].update(annotations={CPU_LOAD: "-3"}))
+        await w.until(lambda: len(w.running()) == 1)
+        for _ in range(2):
+            await read(w, "/apis/metrics.k8s.io/v1beta1/namespaces/default/pods")
+        assert w.reasons("web").count("InvalidAnnotation") == 1
 
 
 def test_version_1_is_another_form_of_the_same_object() -> None:

@@ -154,3 +154,19 @@ async def test_the_api_server_keeps_its_own_objects(clock: VirtualClock) -> None
         assert w.get(SERVICES, "kubernetes")["spec"]["clusterIP"] == "10.96.0.1"
         assert w.get(ENDPOINTS, "kubernetes")["subsets"][0]["ports"][0]["port"] == 6443
         assert w.get(ENDPOINT_SLICES, "kubernetes")["endpoints"][0]["addresses"] == ["127.0.0.1"]
+
+
+@virtual_time
+async def test_load_balancers_have_addresses(clock: VirtualClock) -> None:
+    """Each gets an address of its own or the one that it asks for, and loses it with its type; classes are others'."""
+    given = {"c": {"loadBalancerIP": "203.0.113.7"}, "d": {"loadBalancerClass": "example.com/other"}}
+    async with described(clock) as w:
+        for name in "abcd":
+            w.create(SERVICES, name, {"ports": [{"port": 80}], "type": "LoadBalancer", **given.get(name, {})})
+        await clock.settle()
+        found = [w.get(SERVICES, name)["status"]["loadBalancer"].get("ingress") for name in "abcd"]
+        wanted = ["198.18.0.1", "198.18.0.2", "203.0.113.7"]
+        assert found == [*([{"ip": text, "ipMode": "VIP"}] for text in wanted), None]
+        w.edit(SERVICES, "a", type="ClusterIP")
+        await clock.settle()
+        assert w.get(SERVICES, "a")["status"]["loadBalancer"] == {}

@@ -118,12 +118,12 @@ async def test_the_schedule_is_in_its_time_zone(clock: VirtualClock) -> None:
         assert annotations["batch.kubernetes.io/cronjob-scheduled-timestamp"].endswith("T06:00:00+05:30")
 
 
-def _forget_zone(w: World, name: str) -> None:
-    """Store a zone that the API server would refuse, as if it had been known once."""
+def _store(w: World, name: str, **spec: str) -> None:
+    """Store a zone or a schedule that the API server would refuse, as if it had been accepted once."""
     resource = w.api.resource("batch", "v1", "cronjobs")
     record = w.api.writer.find(resource, "default", name)
     stored = record.load()
-    w.api.writer.put(resource, record, {**stored, "spec": {**stored["spec"], "timeZone": "Mars/Olympus"}})
+    w.api.writer.put(resource, record, {**stored, "spec": {**stored["spec"], **spec}})
 
 
 @virtual_time
@@ -131,8 +131,9 @@ async def test_what_is_wrong_is_an_event(clock: VirtualClock) -> None:
     """An unknown time zone, a schedule that cannot be parsed and a day that never comes start nothing."""
     async with world(clock) as w:
         w.create(CRON_JOBS, "zone", _cron_job(timeZone="Europe/Berlin"))
-        _forget_zone(w, "zone")
-        w.create(CRON_JOBS, "text", _cron_job("99 * * * *"))
+        _store(w, "zone", timeZone="Mars/Olympus")
+        w.create(CRON_JOBS, "text", _cron_job())
+        _store(w, "text", schedule="99 * * * *")
         w.create(CRON_JOBS, "never", _cron_job("0 0 31 2 *"))
         await clock.advance(10 * MINUTE)
         assert w.names(JOBS) == []

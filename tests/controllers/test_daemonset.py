@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.controllers.world import World, template, workload, world
 
 from kubesched.base.clocks import VirtualClock, virtual_time
-from kubesched.reconcile.access import DAEMON_SETS, NODES, PODS
+from kubesched.reconcile.access import DAEMON_SETS, NODES, PODS, STATEFUL_SETS
 
 
 def _ready(w: World, number: int) -> bool:
@@ -23,6 +23,16 @@ async def test_every_node_gets_one(clock: VirtualClock) -> None:
         w.create(NODES, "late")
         await w.until(lambda: _ready(w, 4))
         assert "late" in w.nodes_of(app="agent")
+
+
+@virtual_time
+async def test_a_stateful_set_may_have_the_same_name_and_template(clock: VirtualClock) -> None:
+    """Each of the two has a revision of its own, and gets its pods."""
+    async with world(clock, nodes=2) as w:
+        w.create(STATEFUL_SETS, "agent", workload("agent"))
+        await w.until(lambda: len(w.running(app="agent")) == 1)
+        w.create(DAEMON_SETS, "agent", workload("agent"))
+        await w.until(lambda: len(w.running(app="agent")) == 3)
 
 
 @virtual_time

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.controllers.world import World, template, world
 
+from kubesched.apiserver.quota.ledger import QUOTAS
 from kubesched.base.clocks import VirtualClock, virtual_time
 from kubesched.base.types import JSON
 from kubesched.controllers.job import BURST
@@ -41,6 +42,19 @@ async def test_as_many_succeed_as_asked_for_a_few_at_a_time(clock: VirtualClock)
         assert (status["succeeded"], status.get("active", 0), max(most)) == (5, 0, 2)
         assert 30 <= clock.now() - began < 40
         assert "Completed" in w.reasons("pi")
+
+
+@virtual_time
+async def test_a_job_whose_pods_a_quota_refuses_has_started(clock: VirtualClock) -> None:
+    """Its status counts the pods that it has, and its deadline passes."""
+    async with world(clock) as w:
+        w.create(QUOTAS, "few", {"hard": {"pods": "1"}})
+        w.create(JOBS, "pi", _job("1h", parallelism=3, activeDeadlineSeconds=60))
+        await clock.advance(5)
+        status = w.get(JOBS, "pi")["status"]
+        assert (status["active"], "startTime" in status) == (1, True)
+        await w.until(lambda: _ended(w, "Failed"), 120)
+        assert _message(w) == "DeadlineExceeded"
 
 
 @virtual_time

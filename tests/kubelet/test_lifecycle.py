@@ -14,7 +14,7 @@ from kubesched.base.clocks import SystemClock, VirtualClock, virtual_time
 from kubesched.base.types import JSON
 from kubesched.embedded import ClusterSettings, EmbeddedCluster
 from kubesched.kubelet.settings import KubeletSettings
-from kubesched.reconcile.access import EVENTS, NODES, PODS
+from kubesched.reconcile.access import CONFIG_MAPS, EVENTS, NODES, PODS
 
 
 def _pod(**container: Any) -> JSON:
@@ -44,7 +44,11 @@ def _is_ready(w: World) -> bool:
 
 
 def _messages(w: World, reason: str) -> list[str]:
-    return [each["message"] for each in w.access.list(EVENTS) if each["reason"] == reason]
+    return [each["message"] for each in _events(w, reason)]
+
+
+def _events(w: World, reason: str) -> list[JSON]:
+    return [each for each in w.access.list(EVENTS) if each["reason"] == reason]
 
 
 async def _running(w: World) -> None:
@@ -139,7 +143,8 @@ async def test_a_failing_liveness_probe_restarts_the_container(clock: VirtualClo
         assert not _is_ready(w)
         await clock.advance(8)
         assert (_main(w)["restartCount"], _state(w)) == (2, "running")
-        assert _messages(w, "Unhealthy") == ["Liveness probe failed: simulated failure"]
+        (unhealthy,) = _events(w, "Unhealthy")
+        assert (unhealthy["message"], unhealthy["count"]) == ("Liveness probe failed: simulated failure", 2 * 3)
         assert "Container main failed liveness probe, will be restarted" in _messages(w, "Killing")
 
 
@@ -299,6 +304,19 @@ async def test_a_wrong_annotation_is_an_event(clock: VirtualClock) -> None:
 
 
 @virtual_time
+async def test_a_wrong_annotation_of_a_running_pod_is_an_event(clock: VirtualClock) -> None:
+    """Once for each wrong value, and again if it comes back."""
+    async with world(clock) as w:
+        w.create(PODS, "p", _pod(), annotations=_annotations(run_time="soon"))
+        await _running(w)
+        for value in ("maybe", "maybe", "true", "maybe"):
+            w.annotate(PODS, "p", **{"kubesched__io_not-ready": value, "other": f"{clock.monotonic()}"})
+            await clock.advance(1)
+        told = sorted((each["message"].partition(":")[0], each["count"]) for each in _events(w, "InvalidAnnotation"))
+        assert told == [("annotation kubesched.io/not-ready", 2), ("annotation kubesched.io/run-time", 1)]
+
+
+@virtual_time
 async def test_pods_are_ready_again_when_their_node_is_back(clock: VirtualClock) -> None:
     """A silent kubelet makes them unready; when it speaks again, they are ready and were not restarted."""
     async with world(clock, nodes=1) as w:
@@ -432,3 +450,98 @@ async def test_wrong_annotations_of_nodes(clock: VirtualClock, name: str, value:
         w.annotate(NODES, "node-1", **{f"kubesched__io_{name}": value})
         await w.until(lambda: len(_messages(w, "InvalidAnnotation")) == 1)
         assert _messages(w, "InvalidAnnotation")[0].startswith(problem)
+
+
+# --- what a pod needs -------------------------------------------------------------------------------------------------
+
+
+@virtual_time
+async def test_missing_objects_are_told(clock: VirtualClock) -> None:
+    """Events name the ConfigMaps, Secrets and keys that do not exist, each once; optional ones may lack."""
+    key = {"name": "there", "key": "none"}
+    env = [
+        {"name": "A", "valueFrom": {"configMapKeyRef": key}},
+        {"name": "B", "valueFrom": {"secretKeyRef": {"name": "lost", "key": "password"}}},
+        {"name": "C", "valueFrom": {"secretKeyRef": {"name": "maybe", "key": "password", "optional": True}}},
+    ]
+    source = [{"configMapRef": {"name": "there"}}, {"secretRef": {"name": "gone"}}]
+    volumes = [
+        {"name": "one", "configMap": {"name": "typo"}},
+        {"name": "two", "secret": {"secretName": "tls"}},
+        {"name": "all", "projected": {"sources": [{"configMap": {"name": "typo"}}]}},
+    ]
+    async with world(clock, nodes=1) as w:
+        w.access.create(CONFIG_MAPS, {"metadata": {"name": "there", "namespace": "default"}, "data": {"a": "b"}})
+        w.create(PODS, "p", _pod(env=env, envFrom=source, spec={"volumes": volumes}))
+        await _running(w)
+        ending = ": a real kubelet would wait for it"
+        assert sorted(_messages(w, "MissingObject")) == [
+            f'configmap "typo" not found{ending}',
+            f"couldn't find key none in ConfigMap default/there{ending}",
+            f'secret "gone" not found{ending}',
+            f'secret "lost" not found{ending}',
+            f'secret "tls" not found{ending}',
+        ]
+
+
+# --- resizing ---------------------------------------------------------------------------------------------------------
+
+
+def _resize(w: World, **requests: str) -> None:
+    def edit(pod: JSON) -> None:
+        (container,) = pod["spec"]["containers"]
+        container["resources"] = {"requests": {**container["resources"]["requests"], **requests}}
+
+    w.access.edit(PODS, w.key(PODS, "p"), edit, "resize")
+
+
+def _pending_resize(w: World) -> str:
+    conditions = w.get(PODS, "p")["status"]["conditions"]
+    return next((each["reason"] for each in conditions if each["type"] == "PodResizePending"), "")
+
+
+@virtual_time
+async def test_a_running_pod_is_resized(clock: VirtualClock) -> None:
+    """Its status says what it has; a container whose policy asks for it is restarted, each time at once."""
+    policy = {"resourceName": "memory", "restartPolicy": "RestartContainer"}
+    size = {"requests": {"cpu": "3", "memory": "1Gi"}}
+    async with world(clock, nodes=1) as w:
+        w.create(PODS, "p", _pod(resources=size, resizePolicy=[policy]))
+        await _running(w)
+        assert w.get(PODS, "p")["status"]["observedGeneration"] == 1
+        assert "resources" not in _main(w)
+        _resize(w, cpu="1")
+        assert _main(w)["allocatedResources"] == {"cpu": "3", "memory": "1Gi"}
+        await clock.settle()
+        smaller = {"cpu": "1", "memory": "1Gi"}
+        assert (_main(w)["allocatedResources"], _main(w)["resources"]) == (smaller, {"requests": smaller})
+        assert (_main(w)["restartCount"], w.get(PODS, "p")["status"]["observedGeneration"]) == (0, 2)
+        for count, memory in enumerate(("2Gi", "3Gi", "4Gi"), 1):
+            _resize(w, memory=memory)
+            await clock.advance(1)
+            assert (_main(w)["restartCount"], _main(w)["allocatedResources"]["memory"]) == (count, memory)
+            assert "running" in _main(w)["state"]
+        assert len(_messages(w, "ResizeCompleted")) == 4
+
+
+@virtual_time
+async def test_a_resize_that_the_node_has_no_room_for(clock: VirtualClock) -> None:
+    """One that can never fit is infeasible; one that does not fit now waits until other pods are gone."""
+    size = {"requests": {"cpu": "1", "memory": "1Gi"}}
+    async with world(clock, nodes=1) as w:
+        w.create(PODS, "p", _pod(resources=size))
+        w.create(PODS, "other", _pod(resources={"requests": {"cpu": "2"}}))
+        await _running(w)
+        _resize(w, cpu="9")
+        await clock.advance(1)
+        assert _pending_resize(w) == "Infeasible"
+        _resize(w, cpu="3")
+        await clock.advance(1)
+        assert _pending_resize(w) == "Deferred"
+        assert _main(w)["allocatedResources"] == size["requests"]
+        w.access.remove(PODS, w.key(PODS, "other"))
+        await clock.advance(6)
+        assert _pending_resize(w) == ""
+        assert _main(w)["allocatedResources"]["cpu"] == "3"
+        assert "requested: 9000, capacity: 4000" in _messages(w, "ResizeInfeasible")[0]
+        assert len(_messages(w, "ResizeDeferred")) == 1

@@ -183,7 +183,7 @@ class _Evaluation:
         return wanted, f"{best.name} above target" if wanted > current else "All metrics below target"
 
     def _recommended(self, workload: JSON, current: int) -> Recommendation:
-        """The highest recommendation of all metrics. One that fails counts only if no other would scale up."""
+        """The highest recommendation of all metrics. With one that fails, replicas may grow and stay but not shrink."""
         selector = selector_of(workload)
         running, starting = self._controller.pods(self._autoscaler["metadata"]["namespace"], selector or Selector())
         good: list[Recommendation] = []
@@ -194,8 +194,10 @@ class _Evaluation:
             except MetricError as error:
                 bad.append(error)
         best = max(good, key=lambda each: each.replicas, default=None)
-        if best is None or (bad and best.replicas <= current):
+        if best is None or (bad and best.replicas < current):
             raise bad[0] if bad else MetricError("InvalidMetricSourceType", "no metrics are given")
+        for failed in bad:
+            self._controller.record(self._autoscaler, "Warning", failed.reason, str(failed))
         text = f"the HPA was able to successfully calculate a replica count from {best.name}"
         self._conditions["ScalingActive"] = ("True", "ValidMetricFound", text)
         self._status["currentMetrics"] = [each.status for each in good]

@@ -10,9 +10,9 @@ from zoneinfo import ZoneInfo
 
 from kubesched.apiserver.meta import parse_timestamp, timestamp
 from kubesched.apiserver.storage.store import StoreEvent
+from kubesched.apiserver.validation.cron_schedule import Schedule, ScheduleError, parse_schedule
 from kubesched.apiserver.wire.status import StatusError
 from kubesched.base.types import JSON
-from kubesched.controllers.cron_schedule import Schedule, ScheduleError, parse_schedule
 from kubesched.controllers.job import finished_condition
 from kubesched.controllers.ownership import controller_reference, owner_of
 from kubesched.reconcile.access import CRON_JOBS, JOBS

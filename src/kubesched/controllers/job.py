@@ -81,12 +81,14 @@ class JobController(Controller):
         state = self._state(job, pods)
         group = None if self._groups is None else self._groups.group_of(job, started=_has_started(job, pods))
         outcome = _decided(job) or self._outcome(key, job, state)
-        if outcome is not None or job["spec"].get("suspend"):
-            for pod in state.active:
-                delete_pod(self._context, self.name, pod, reference(job))
-        else:
-            self._manage(key, job, state, group)
-        self._write_status(key, job, self._state(job, self._context.pods_by_owner.get(uid)), outcome)
+        try:
+            if outcome is not None or job["spec"].get("suspend"):
+                for pod in state.active:
+                    delete_pod(self._context, self.name, pod, reference(job))
+            else:
+                self._manage(key, job, state, group)
+        finally:  # also if a quota refuses a pod: the Job has started, and its deadline counts from now
+            self._write_status(key, job, self._state(job, self._context.pods_by_owner.get(uid)), outcome)
 
     def _state(self, job: JSON, pods: list[Pod]) -> _State:
         known = {pod.metadata.uid for pod in pods}

@@ -16,15 +16,18 @@ from kubesched.controllers.deployment import DeploymentController
 from kubesched.controllers.device_taint_eviction import DeviceTaintEvictionController
 from kubesched.controllers.disruption import DisruptionController
 from kubesched.controllers.elastic_quotas import ElasticQuotaController
+from kubesched.controllers.ended_pods import EndedPodCollector
 from kubesched.controllers.endpoints import EndpointsController
 from kubesched.controllers.event_expiry import EventExpiry
 from kubesched.controllers.flow_control import FlowControlController
 from kubesched.controllers.gangs import GangController
 from kubesched.controllers.garbage import GarbageCollector
 from kubesched.controllers.job import JobController
+from kubesched.controllers.load_balancers import LoadBalancerController
 from kubesched.controllers.namespaces import NamespaceController, PodCollector, ServiceAccountController
 from kubesched.controllers.node_lifecycle import LifecycleSettings, NodeLifecycleController
 from kubesched.controllers.pod_groups import PodGroupProtectionController
+from kubesched.controllers.policy_status import PolicyStatusController
 from kubesched.controllers.replicaset import ReplicaSetController, replication_controllers
 from kubesched.controllers.resource_claims import ResourceClaimController
 from kubesched.controllers.service_addresses import ServiceAddressController
@@ -48,16 +51,20 @@ class ControllerManager:
         root_certificate: str = "",
         workloads: bool = True,
         control_plane: bool = False,
+        ended_pods: int = 0,
         sign_request: SignRequest | None = None,
     ) -> None:
         """Without `workloads`, nothing creates the pods of workloads, and nothing deletes objects without owners. With
-        `control_plane`, there are the objects by which a real control plane describes itself. With `sign_request`,
-        approved clients get certificates."""
+        `control_plane`, there are the objects by which a real control plane describes itself, and what it says about
+        policies. Of pods that have ended, `ended_pods` are kept; all if it is 0. With `sign_request`, approved clients
+        get certificates."""
         self._context = context
         self._task: asyncio.Task[None] | None = None
         self.controllers = list(self._make(lifecycle, heartbeat, root_certificate, workloads))
         if control_plane:
             self.controllers += self._control_plane()
+        if ended_pods:
+            self.controllers.append(EndedPodCollector(context, ended_pods))
         if sign_request is not None:
             self.controllers.append(CertificateController(context, sign_request))
 
@@ -106,8 +113,10 @@ class ControllerManager:
         context = self._context
         yield ControlPlaneController(context)
         yield ServiceAddressController(context)
+        yield LoadBalancerController(context)
         yield FlowControlController(context)
         yield ApiServiceController(context)
+        yield PolicyStatusController(context)
 
     def start(self) -> None:
         """Start reconciling."""

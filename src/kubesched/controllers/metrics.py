@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from kubesched.api.quantity import NANO
 from kubesched.apiserver.kinds.registry import NODE_METRICS, POD_METRICS
 from kubesched.base.types import JSON
-from kubesched.reconcile.access import NODES, Access
+from kubesched.reconcile.access import NODES
+from kubesched.reconcile.context import ControllerContext
+from kubesched.reconcile.events import reference
 from kubesched.reconcile.usage import RESOURCES, Amounts, UsageReader
 
 WINDOW = "15s"
@@ -18,14 +20,18 @@ _MILLI = NANO // 1000
 class MetricsApi:
     """Computes metrics when they are read."""
 
-    def __init__(self, access: Access) -> None:
-        self._access = access
-        self._usage = UsageReader(access)
+    def __init__(self, context: ControllerContext) -> None:
+        self._access = context.access
+        self._events = context.events
+        self._usage = UsageReader(context.access, self._report)
 
     def install(self) -> None:
         """Serve the metrics."""
         self._access.api.serve_computed(POD_METRICS, self._pods)
         self._access.api.serve_computed(NODE_METRICS, self._nodes)
+
+    def _report(self, workload: JSON, problem: str) -> None:
+        self._events.record("metrics-server", reference(workload), "Warning", "InvalidAnnotation", problem)
 
     def _pods(self, namespace: str) -> Iterator[JSON]:
         for each in self._usage.read(namespace):

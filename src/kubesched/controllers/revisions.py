@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from itertools import count
 from typing import Any
 
 from kubesched.base.types import JSON
@@ -47,7 +48,7 @@ class Revisions:
                     return self._renew(revision, newest + 1)
                 return revision
         meta = owner["metadata"]
-        suffix = template_hash(owner["spec"]["template"], 0)
+        suffix = self._free_suffix(owner)
         labels = {**(owner["spec"]["template"]["metadata"].get("labels") or {}), HASH_LABEL: suffix}
         body: JSON = {
             "metadata": {
@@ -62,6 +63,12 @@ class Revisions:
         made = self._access.create(REVISIONS, body)
         self._delete_old(owner, known)
         return made
+
+    def _free_suffix(self, owner: JSON) -> str:
+        """The hash of the owner's template, or another one if a set of another kind has a revision of that name."""
+        prefix = f"{owner['metadata']['namespace']}/{owner['metadata']['name']}"
+        hashes = (template_hash(owner["spec"]["template"], collisions) for collisions in count())
+        return next(each for each in hashes if self._access.get(REVISIONS, f"{prefix}-{each}") is None)
 
     def _renew(self, revision: JSON, number: int) -> JSON:
         key = f"{revision['metadata']['namespace']}/{revision['metadata']['name']}"

@@ -97,6 +97,8 @@ class DevicePublisher:
         """`on_lost` is called with the name of a node that has lost a slice."""
         self._access = access
         self._default = default
+        self._described: set[str] = set()
+        """Nodes that have had a description here. The slices of others come from a snapshot and stay."""
         slices = Cache(access.store.shelf(SLICES), Slice)
         self._published: Index[Slice] = slices.index(_publishers)
 
@@ -114,6 +116,10 @@ class DevicePublisher:
     def publish(self, node: Node) -> None:
         """Create the slices of a node, or replace them. Raises `DeviceTextError`; then nothing changes."""
         text = self.text_of(node)
+        if text:
+            self._described.add(node.metadata.name)
+        elif node.metadata.name not in self._described:
+            return
         wanted = {driver: _parts(devices) for driver, devices in parse_devices(text).items()}
         old = self._published.get(node.metadata.name)
         complete = len(old) == sum(map(len, wanted.values()))

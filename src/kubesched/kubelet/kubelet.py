@@ -13,15 +13,18 @@ from collections.abc import Callable
 import msgspec
 
 from kubesched.base.types import JSON
-from kubesched.kubelet import status
+from kubesched.kubelet import resizing, status
 from kubesched.kubelet.container_state import Role, SimulatedContainer
 from kubesched.kubelet.nodes import NodeSettings, SimulatedNodes
 from kubesched.kubelet.pod_worker import Host, PodWorker, is_settled, new_container_id, stage_of
 from kubesched.kubelet.settings import KubeletSettings
 from kubesched.kubelet.timeline import ProgramHealth
-from kubesched.reconcile.access import PODS
+from kubesched.reconcile.access import NODES, PODS
 from kubesched.reconcile.context import ControllerContext
 from kubesched.reconcile.views import Container, Node, Pod
+
+_RESIZE_RETRY = 5.0
+"""How long a resize waits that its node has no room for."""
 
 
 class Kubelets:
@@ -113,11 +116,40 @@ class Kubelets:
             worker.close()
 
     def _follow_spec(self, pod: Pod) -> None:
-        """Handle what can change about a running pod: containers for debugging, and conditions for readiness gates."""
+        """Handle what can change about a running pod: its size, containers for debugging, conditions for its gates."""
+        if pod.metadata.generation > max(1, pod.status.observed_generation):
+            asyncio.get_running_loop().call_soon(self._resize, pod)
         if len(pod.spec.ephemeral_containers) > len(pod.status.ephemeral_container_statuses):
             self._soon(pod, status.debugged(self._access.now(), lambda: new_container_id(self._context), _debugger))
         if pod.spec.readiness_gates and pod.containers_ready and pod.is_ready is not pod.passes_gates:
             self._soon(pod, status.gated(pod.spec.readiness_gates, self._access.now()))
+
+    def _resize(self, pod: Pod, first: bool = True) -> None:
+        """Give the containers of a pod what its spec says, if the node has it. If not, try again later."""
+        found, node = self._access.get(PODS, pod.key), self._access.get(NODES, pod.spec.node_name)
+        if found is None or node is None or found["metadata"]["uid"] != pod.metadata.uid or self._stopped:
+            return
+        meta, names = pod.metadata, resizing.changed_containers(found)
+        beside = [each for each in self._context.pods_by_node.get(pod.spec.node_name) if not each.has_ended]
+        others = (self._access.get(PODS, each.key) for each in beside if each.metadata.uid != meta.uid)
+        why, message = resizing.obstacle(found, node, filter(None, others)) if names else ("", "")
+        about = {"kind": "Pod", "namespace": meta.namespace, "name": meta.name, "uid": meta.uid, "apiVersion": "v1"}
+        if why:
+            if first:
+                said = f"Pod resize {why.lower()}: {resizing.summary(found)}: {message}"
+                self._context.events.record("kubelet", about, "Warning", f"Resize{why}", said, host=pod.spec.node_name)
+            self._access.edit_status(PODS, pod.key, resizing.refused(why, message, self._access.now()), meta.uid)
+            if why == "Deferred":
+                asyncio.get_running_loop().call_later(_RESIZE_RETRY, self._resize, pod, False)
+            return
+        restarted = list(resizing.restarted(found, names))
+        self._access.edit_status(PODS, pod.key, resizing.granted(), meta.uid)
+        if names:
+            said = f"Pod resize completed: {resizing.summary(found)}"
+            self._context.events.record("kubelet", about, "Normal", "ResizeCompleted", said, host=pod.spec.node_name)
+        for name in restarted if pod.spec.restart_policy == "Always" else ():
+            if (worker := self._worker(pod)) is not None:
+                worker.restart(name)
 
     def _soon(self, pod: Pod, edit: Callable[[JSON], None]) -> None:
         """Write after the current change is complete."""

@@ -18,12 +18,12 @@ from kubesched.kubelet.behavior import DEFAULT, behavior_of
 from kubesched.kubelet.container_state import FIRST_BACK_OFF, MAX_BACK_OFF, Role, SimulatedContainer, waiting
 from kubesched.kubelet.images import does_not_exist
 from kubesched.kubelet.nodes import SimulatedNodes
-from kubesched.kubelet.preparation import has_port_conflict, refusal
+from kubesched.kubelet.preparation import has_port_conflict, missing_objects, refusal
 from kubesched.kubelet.settings import KubeletSettings
 from kubesched.kubelet.timeline import KILLED, ContainerRun, ProgramHealth, timeline
 from kubesched.reconcile.access import CLAIMS, PODS
 from kubesched.reconcile.context import ControllerContext
-from kubesched.reconcile.views import Container, Pod
+from kubesched.reconcile.views import Container, Pod, Probe
 
 MOUNT_RETRY = 2.0
 _PORTS = "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports"
@@ -63,6 +63,8 @@ class PodWorker:
         self._timer: asyncio.TimerHandle | None = None
         self._initialized = False
         self._pulling: set[str] = set()
+        self._told: tuple[str, ...] = ()
+        """What is wrong with the annotations and has been told."""
         self._exits: dict[str, int] = {}
         """Exit codes of containers whose program has ended, until their run ends."""
         self._failed_pulls = 0
@@ -77,14 +79,28 @@ class PodWorker:
             self._enter(stage)
         elif stage == "active" and before.metadata.annotations != pod.metadata.annotations:
             self._behavior = behavior_of(pod.metadata.annotations)
+            self._tell_problems()
             self._after(0.0, self._retry)
         elif stage == "stopping" and before.metadata != pod.metadata:
             self._plan_stop()
+
+    def _tell_problems(self) -> None:
+        for problem in self._behavior.problems:
+            if problem not in self._told:
+                self._record("Warning", "InvalidAnnotation", problem)
+        self._told = self._behavior.problems
 
     def exited(self, container: str, exit_code: int) -> None:
         """End the current run of a container: a program that ran for it has ended."""
         self._exits[container] = exit_code
         self.check()
+
+    def restart(self, container: str) -> None:
+        """Restart a container at once: it is resized and cannot be while it runs."""
+        for each in self._containers:
+            if each.spec.name == container:
+                each.crashes = 0
+        self.exited(container, KILLED)
 
     def check(self) -> None:
         """Bring the containers up to date: the health of a program has changed."""
@@ -119,8 +135,7 @@ class PodWorker:
     # --- starting -----------------------------------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        for problem in self._behavior.problems:
-            self._record("Warning", "InvalidAnnotation", problem)
+        self._tell_problems()
         if has_port_conflict(self._pod, self._host.context.pods_by_node):
             self._record("Warning", "NodePorts", _PORTS)
             self._write(status.rejected("NodePorts", f"Pod was rejected: {_PORTS}"))
@@ -133,6 +148,7 @@ class PodWorker:
             self._record("Warning", "FailedPrepareDynamicResources", f"Failed to prepare dynamic resources: {refused}")
             self._after(MOUNT_RETRY, self._begin)
             return
+        self._tell_missing()
         self._active_since = self._now()
         reason = "PodInitializing" if self._pod.spec.init_containers else "ContainerCreating"
         for each in self._containers:
@@ -148,6 +164,11 @@ class PodWorker:
         else:
             self._announce_pulls(wanted)
             self._launch(status.launched(host_ip, self._host.nodes.addresses.pod(self._pod), now))
+
+    def _tell_missing(self) -> None:
+        if self._host.context.events.enabled:
+            for missing in missing_objects(self._access, self._pod):
+                self._record("Warning", "MissingObject", f"{missing}: a real kubelet would wait for it")
 
     def _pull(self) -> None:
         """Pull the images. If that fails, try again later."""
@@ -303,7 +324,9 @@ class PodWorker:
         run, name = each.timeline, each.spec.name
         if run.failed_probe:
             probe = run.failed_probe
-            self._record("Warning", "Unhealthy", f"{probe.title()} probe failed: simulated failure", each.spec)
+            checks: Probe | None = getattr(each.spec, f"{probe}_probe")
+            for _ in range(1 if checks is None else checks.failure_threshold):
+                self._record("Warning", "Unhealthy", f"{probe.title()} probe failed: simulated failure", each.spec)
             self._record("Normal", "Killing", f"Container {name} failed {probe} probe, will be restarted", each.spec)
         self._exits.pop(name, None)
         each.end(run.exit_code, self._access.now())

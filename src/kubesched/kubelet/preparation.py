@@ -1,16 +1,19 @@
-"""Whether a kubelet lets a pod use its claims on devices, with upstream's messages.
+"""What a kubelet looks at before it starts a pod: its claims on devices, host ports, ConfigMaps and Secrets.
 
-The scheduler sees to allocations and reservations. A pod that was bound without it may lack them.
+The scheduler sees to allocations and reservations of devices. A pod that was bound without it may lack them. The words
+about those are upstream's.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from kubesched.api import objects as api
 from kubesched.api.selectors import node_selector
 from kubesched.base.types import JSON
-from kubesched.reconcile.access import DEVICE_CLAIMS, NODES, Access
+from kubesched.reconcile.access import CONFIG_MAPS, DEVICE_CLAIMS, NODES, PODS, Access
 from kubesched.reconcile.cache import Index
 from kubesched.reconcile.views import Pod, Port
 
@@ -78,3 +81,51 @@ def _conflict(one: Port, other: Port) -> bool:
     every = ("", "0.0.0.0")  # noqa: S104 - compared with host ports
     same_address = one.host_ip == other.host_ip or one.host_ip in every or other.host_ip in every
     return same_address and (one.host_port, one.protocol) == (other.host_port, other.protocol)
+
+
+_SECRETS = "/secrets"
+_KINDS = {"configMap": ("ConfigMap", CONFIG_MAPS), "secret": ("Secret", _SECRETS)}
+_REFERENCES = (b'apRef":', b'apKeyRef":', b'ecretRef":', b'ecretKeyRef":', b'"secret":')
+
+
+def missing_objects(access: Access, pod: Pod) -> list[str]:
+    """The ConfigMaps and Secrets, or keys in them, that a pod needs and that do not exist.
+
+    A real kubelet waits for them. Here the pod starts all the same: what programs would create is never there, and
+    snapshots have no Secrets.
+    """
+    record = access.store.get(PODS, pod.key)
+    # Most pods refer to nothing but the certificate beside their token, so they need not be decoded.
+    if record is None or not (
+        any(mark in record.data for mark in _REFERENCES) or record.data.count(b'"configMap":') > 1
+    ):
+        return []
+    namespace, found = pod.metadata.namespace, []
+    for kind, name, key in dict.fromkeys(_references(record.load()["spec"])):
+        word, storage = _KINDS[kind]
+        known = access.get(storage, f"{namespace}/{name}")
+        if known is None:
+            found.append(f'{word.lower()} "{name}" not found')
+        elif key and key not in {**(known.get("data") or {}), **(known.get("binaryData") or {})}:
+            found.append(f"couldn't find key {key} in {word} {namespace}/{name}")
+    return found
+
+
+def _references(spec: JSON) -> Iterator[tuple[str, str, str]]:
+    """The kind, name and key of what a pod needs, the key only for variables."""
+    for volume in spec.get("volumes") or []:
+        sources = [volume, *((volume.get("projected") or {}).get("sources") or [])]
+        yield from _needed(sources, _KINDS, "secretName")
+    for container in (*(spec.get("initContainers") or []), *(spec.get("containers") or [])):
+        yield from _needed(container.get("envFrom") or [], [f"{kind}Ref" for kind in _KINDS])
+        values = [variable.get("valueFrom") or {} for variable in container.get("env") or []]
+        yield from _needed(values, [f"{kind}KeyRef" for kind in _KINDS])
+
+
+def _needed(sources: list[JSON], fields: Iterable[str], other: str = "name") -> Iterator[tuple[str, str, str]]:
+    for source in sources:
+        for field in fields:
+            reference = source.get(field)
+            if reference is not None and not reference.get("optional"):
+                name = reference.get("name") or reference.get(other) or ""
+                yield field.removesuffix("Ref").removesuffix("Key"), name, reference.get("key") or ""

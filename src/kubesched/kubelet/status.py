@@ -25,6 +25,7 @@ def accepted(host_ip: str, now: str) -> Edit:
     def edit(pod: JSON) -> None:
         status = pod["status"]
         status |= {"phase": "Pending", "hostIP": host_ip, "hostIPs": [{"ip": host_ip}]}
+        status["observedGeneration"] = pod["metadata"].get("generation", 1)
         status.setdefault("startTime", now)
         _conditions(status, now, PodReadyToStartContainers="False")
 
@@ -48,6 +49,7 @@ def launched(host_ip: str, pod_ip: str, now: str) -> Edit:
     def edit(pod: JSON) -> None:
         status = pod["status"]
         status |= {"phase": "Pending", "hostIP": host_ip, "hostIPs": [{"ip": host_ip}]}
+        status["observedGeneration"] = pod["metadata"].get("generation", 1)
         status.setdefault("startTime", now)
         _conditions(status, now, PodReadyToStartContainers="True")
         status["podIP"], status["podIPs"] = pod_ip, [{"ip": pod_ip}]
@@ -141,9 +143,14 @@ def ended(found: Sequence[SimulatedContainer], now: str, *, failed: bool, reason
 
 
 def _container_statuses(status: JSON, found: Sequence[SimulatedContainer]) -> None:
+    old = (*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ()))
     status["containerStatuses"] = [each.status() for each in found if each.role is Role.MAIN]
     if init := [each.status() for each in found if each.role is not Role.MAIN]:
         status["initContainerStatuses"] = init
+    if sizes := {each["name"]: each for each in old if "resources" in each}:
+        for each in (*status["containerStatuses"], *init):
+            if each["name"] in sizes:
+                each |= {field: sizes[each["name"]][field] for field in ("allocatedResources", "resources")}
 
 
 def _names(found: Sequence[SimulatedContainer]) -> str:

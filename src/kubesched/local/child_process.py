@@ -16,6 +16,7 @@ GRACE_SECONDS = 5.0
 COMMAND = (
     sys.executable,
     "-c",
+    "import sys; sys.argv[0] = 'kubesched'\n"  # the name in messages and --help
     "from kubesched.local.child_process import end_with_parent; end_with_parent()\n"
     "from kubesched.cli.main import main; main()",
 )

@@ -151,8 +151,8 @@ class LocalCluster:
         result = restore(self.server.api, contents.at())
         for kind, number in sorted(result.ignored.items()):
             self._log(WARNING, f"--from: {number} objects of kind {kind} are ignored: the API server has no such kind")
-        for problem in result.refused:
-            self._log(WARNING, f"--from: {problem}")
+        if result.refused:
+            raise SetupError([f"--from: {problem}" for problem in result.refused])
 
     async def stop(self) -> None:
         """Stop everything, the API server and its store last."""

@@ -15,7 +15,7 @@ import tempfile
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
@@ -72,13 +72,18 @@ class Running:
     ended: bool = False
     previous: Running | None = None
     """The run before this one, of which only the log is left."""
+    names: dict[str, str] = field(default_factory=dict)
+    """The paths of files in the container, by those of our copies."""
 
     def log(self) -> bytes:
-        """The end of what the process has printed."""
+        """The end of what the process has printed. It names files as they are called in the container."""
         with suppress(OSError), (self.folder / "log").open("rb") as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - LOG_BYTES))
-            return file.read()
+            text = file.read()
+            for ours, theirs in self.names.items():
+                text = text.replace(ours.encode(), theirs.encode())
+            return text
         return b""
 
     def remove(self) -> None:
@@ -214,7 +219,7 @@ class SchedulerPods:
         try:
             with reserved_port() as port:
                 number = port.getsockname()[1]
-                arguments = self._arguments(container, files, running.folder, number)
+                arguments = self._arguments(container, files, running, number)
                 with log.open("wb") as output:
                     running.process = await _started(arguments, output)
                 pid = running.process.pid
@@ -231,7 +236,7 @@ class SchedulerPods:
             running.remove()
             return
         if code:
-            self._say(pod, container, "Warning", "SchedulerEnded", f"exit code {code}: {_last_line(log)}")
+            self._say(pod, container, "Warning", "SchedulerEnded", f"exit code {code}: {_last_line(running)}")
         self._cluster.kubelets.exited(pod, container.name, code if code >= 0 else 128 - code)
 
     def _on_health(self, pod: Pod, container: Container, running: Running) -> None:
@@ -241,8 +246,9 @@ class SchedulerPods:
             self._say(pod, container, "Warning", "Unhealthy", f"Readiness probe failed: {running.health.problem}")
         self._cluster.kubelets.check(pod)
 
-    def _arguments(self, container: Container, files: _Files, folder: Path, port: int) -> list[str]:
+    def _arguments(self, container: Container, files: _Files, running: Running, port: int) -> list[str]:
         """The flags of the container, with files in a folder of ours, and a port of ours."""
+        folder = running.folder
         kubeconfig = folder / "kubeconfig"
         kubeconfig.touch(mode=0o600)
         kubeconfig.write_text(yaml.safe_dump(self._kubeconfig(files.pod, container.command_line)), "utf-8")
@@ -252,13 +258,14 @@ class SchedulerPods:
             path = folder / "config.yaml"
             connection = {**(config.get("clientConnection") or {}), "kubeconfig": str(kubeconfig)}
             path.write_text(yaml.safe_dump({**config, "clientConnection": connection}, sort_keys=False), "utf-8")
+            running.names[str(path)] = config_path(container.command_line)
             arguments = [word for word in arguments if not word.startswith("--config=")]
             arguments.append(f"--config={path}")
         else:
             arguments.append(f"--kubeconfig={kubeconfig}")
         reviews = (f"--{which}-kubeconfig={kubeconfig}" for which in ("authentication", "authorization"))
         serving = (f"--secure-port={port}", f"--bind-address={HOST}", "--permit-port-sharing=true")
-        return [*(files.placed(word, folder) for word in arguments), *reviews, *serving, *self._plugins]
+        return [*(files.placed(word, running) for word in arguments), *reviews, *serving, *self._plugins]
 
     def _kubeconfig(self, pod: JSON, command: Sequence[str]) -> JSON:
         """The identity of the service account; that of kube-scheduler if the pod uses the file of its host."""
@@ -287,7 +294,7 @@ class _Files:
 
     def of_flag(self, command: Sequence[str]) -> JSON | None:
         """The scheduler's configuration that ``--config`` names; None if it is not in a mounted ConfigMap."""
-        path = next((word.partition("=")[2] for word in _flags(command) if word.startswith("--config=")), "")
+        path = config_path(command)
         for mount in self._mounts:
             text = self._text(mount, path)
             if text is None:
@@ -298,14 +305,15 @@ class _Files:
                     return content
         return None
 
-    def placed(self, word: str, folder: Path) -> str:
+    def placed(self, word: str, running: Running) -> str:
         """A flag whose value is a mounted file, with the path of a copy in the folder; any other flag as it is."""
         flag, _, path = word.partition("=")
         for mount in self._mounts:
             text = self._text(mount, path)
             if text is not None:
-                copy = folder / Path(path).name
+                copy = running.folder / Path(path).name
                 copy.write_text(text, "utf-8")
+                running.names[str(copy)] = path
                 return f"{flag}={copy}"
         return word
 
@@ -375,8 +383,11 @@ def _is_dropped(word: str) -> bool:
     return word.lstrip("-").partition("=")[0].replace("_", "-") in _DROPPED
 
 
-def _last_line(log: Path) -> str:
-    with suppress(OSError):
-        lines = [line for line in log.read_text("utf-8", errors="replace").splitlines() if line.startswith("Error")]
-        return lines[-1] if lines else "see kubectl logs"
-    return ""
+def config_path(command: Sequence[str]) -> str:
+    """The file that ``--config`` names."""
+    return next((word.partition("=")[2] for word in _flags(command) if word.startswith("--config=")), "")
+
+
+def _last_line(running: Running) -> str:
+    lines = [line for line in running.log().decode("utf-8", "replace").splitlines() if line.startswith("Error")]
+    return lines[-1] if lines else "see kubectl logs"

@@ -228,6 +228,7 @@ class PodStatus(Part, frozen=True):
     reason: str = ""
     pod_ip: str = msgspec.field(default="", name="podIP")
     start_time: str = ""
+    observed_generation: int = 0
     conditions: tuple[Condition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
     ephemeral_container_statuses: tuple[ContainerStatus, ...] = ()

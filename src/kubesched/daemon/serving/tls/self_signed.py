@@ -9,6 +9,7 @@ from pathlib import Path
 
 from kubesched.base.certificates import Authority
 from kubesched.base.key_pairs import Pair
+from kubesched.base.private_files import make_folder
 
 PAIR_NAME = "kube-scheduler"
 VALIDITY = timedelta(days=365)
@@ -30,8 +31,8 @@ def files_in(folder: str) -> tuple[Path, Path]:
 
 def write(pair: Pair, certificate_file: Path, key_file: Path) -> None:
     """Write a pair for the next start. The key file is created readable only for its owner."""
-    certificate_file.parent.mkdir(parents=True, exist_ok=True)
-    certificate_file.write_bytes(pair.certificate)
-    descriptor = os.open(key_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(pair.key)
+    make_folder(certificate_file.parent)
+    for path, mode, data in ((certificate_file, 0o644, pair.certificate), (key_file, 0o600, pair.key)):
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
