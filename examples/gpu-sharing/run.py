@@ -24,6 +24,7 @@ Results = dict[str, dict[int, dict[int, float]]]
 """The allocated per cent, by policy, seed and per cent of arrived load."""
 WIDE = 120
 """Characters that the table needs."""
+FIGURES = (".png", ".svg", ".pdf")
 SHOWN = (80, 90, 95, 100, 110, 130)
 
 
@@ -72,7 +73,7 @@ def table(results: Results, title: str) -> Table:
 
 def _mean_and_deviation(by_seed: Mapping[int, Mapping[int, float]], load: int) -> str:
     values = [each[load] for each in by_seed.values()]
-    return f"{fmean(values):.2f} ± {pstdev(values):.2f}"
+    return f"{fmean(values):.2f} ± {pstdev(values):.2f}" if len(values) > 1 else f"{values[0]:.2f}"
 
 
 def plot(results: Results, path: Path, title: str) -> None:
@@ -139,7 +140,12 @@ def _figure(text: str) -> Path:
         import matplotlib  # noqa: F401
     except ImportError:
         raise argparse.ArgumentTypeError("drawing needs matplotlib: pip install 'kubesched[plot]'") from None
-    return Path(text)
+    path = Path(text)
+    if path.suffix not in FIGURES:
+        raise argparse.ArgumentTypeError(f"{text} must end in {', '.join(FIGURES)}")
+    if not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"{text}: there is no folder {path.parent}")
+    return path
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from gpu_share import GPU_INDEX, GPU_MILLI, GPU_MODEL, GpuShare
 from hypothesis import given
 from hypothesis import strategies as st
 from openb import NodeRow, TraceError, arrivals, read_trace
-from run import main
+from run import main, table
 
 from kubesched import CycleState, Plugin, Pod, Status, unschedulable
 from kubesched.simulator import ScenarioClient
@@ -181,6 +181,27 @@ def test_the_command_prints_json(capsys: pytest.CaptureFixture[str], tmp_path: P
     assert list(printed["FGD"]["42"]) == [str(load) for load in range(80, 131)]
     assert printed["FGD"]["42"]["130"] > printed["Random"]["42"]["130"] > 50
     assert b"<svg" in figure.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("figure", "problem"),
+    [("figure.xyz", "must end in .png, .svg, .pdf"), ("missing/figure.png", "there is no folder")],
+)
+def test_a_figure_that_cannot_be_drawn_is_refused_before_all_runs(
+    figure: str, problem: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """They take minutes, and their results would be lost."""
+    pytest.importorskip("matplotlib")
+    with pytest.raises(SystemExit):
+        main(["--nodes", str(NODES), "--pods", str(PODS), "--plot", str(tmp_path / figure)])
+    assert problem in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize(("seeds", "shown"), [([42], "90.00"), ([42, 43], "90.50 ± 0.50")])
+def test_one_seed_has_no_deviation(seeds: list[int], shown: str) -> None:
+    """A deviation of zero would say that seeds do not matter."""
+    found = table({"FGD": {seed: dict.fromkeys(range(80, 131), 48.0 + seed) for seed in seeds}}, "pods")
+    assert [list(column.cells) for column in found.columns] == [["FGD"], *([shown],) * 6]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from kubesched.api import objects as api
 from kubesched.library import sizing
 from kubesched.library.suppose import SupposeError
 from kubesched.simulator.scenario_client import as_json
-from kubesched.testing import node, pod
+from kubesched.testing import affinity, node, node_term, pod
 
 OWNER = api.OwnerReference(api_version="apps/v1", kind="ReplicaSet", name="web", uid="rs", controller=True)
 
@@ -82,22 +82,25 @@ def test_spread_and_preemption_count() -> None:
     assert (found.total, [each.name for each in found.evicted]) == (2, ["old"])
 
 
-def test_devices_count() -> None:
-    """Every copy gets claims of its own, as controllers would make them."""
-    device = {"name": "gpu-0"}
-    objects = [
-        {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {}},
+def devices(**numbers: int) -> list[dict[str, Any]]:
+    """Devices by node, their class, and a template for a claim on one."""
+    slices = [
         {
             "apiVersion": "resource.k8s.io/v1",
             "kind": "ResourceSlice",
-            "metadata": {"name": "s"},
+            "metadata": {"name": name},
             "spec": {
                 "driver": "gpu.example.com",
-                "nodeName": "n1",
-                "pool": {"name": "n1", "generation": 1, "resourceSliceCount": 1},
-                "devices": [device, {"name": "gpu-1"}, {"name": "gpu-2"}],
+                "nodeName": name,
+                "pool": {"name": name, "generation": 1, "resourceSliceCount": 1},
+                "devices": [{"name": f"gpu-{number}"} for number in range(count)],
             },
-        },
+        }
+        for name, count in numbers.items()
+    ]
+    return [
+        *slices,
+        {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {}},
         {
             "apiVersion": "resource.k8s.io/v1",
             "kind": "ResourceClaimTemplate",
@@ -105,11 +108,38 @@ def test_devices_count() -> None:
             "spec": {"spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}},
         },
     ]
-    cluster = Cluster(node("n1", cpu=16), node("n2", cpu=16), *objects)
+
+
+def holder(name: str, where: str, device: str) -> list[dict[str, Any]]:
+    """A pod that a controller would create again, and its claim on a device."""
+    user = as_json(owned(name, where))
+    user["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "one"}]
+    user["status"] = {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": f"{name}-gpu"}]}
+    by = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": f"uid-{name}", "controller": True}
+    terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [where]}]}]
+    results = [{"request": "r", "driver": "gpu.example.com", "pool": where, "device": device}]
+    exactly = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}
+    claim = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": f"{name}-gpu", "namespace": "default", "uid": f"claim-{name}", "ownerReferences": [by]},
+        "spec": {"devices": {"requests": [{"name": "r", "exactly": exactly}]}},
+        "status": {
+            "allocation": {"devices": {"results": results}, "nodeSelector": {"nodeSelectorTerms": terms}},
+            "reservedFor": [{"resource": "pods", "name": name, "uid": f"uid-{name}"}],
+        },
+    }
+    return [user, claim]
+
+
+def test_devices_count() -> None:
+    """Every copy gets claims of its own, as controllers would make them."""
+    cluster = Cluster(node("n1", cpu=16), node("n2", cpu=16), *devices(n1=3))
     user = as_json(pod("train", cpu=1))
     user["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "one"}]
     found = cluster.capacity(user)
     assert (found.total, found.templates[0].per_node) == (3, {"n1": 3})
+    assert found.templates[0].limits["n1"].endswith("the node has 3 devices, 0 of them free")
     user["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "none"}]
     with pytest.raises(LookupError, match="no ResourceClaimTemplate default/none"):
         cluster.capacity(user)
@@ -133,6 +163,29 @@ def test_volumes_count() -> None:
     claim = {"metadata": {"name": "data"}, "spec": {**storage, "resources": {"requests": {"storage": "5Gi"}}}}
     database |= {"kind": "StatefulSet", "spec": {**database["spec"], "volumeClaimTemplates": [claim]}}
     assert cluster.capacity(database).total == 2
+
+
+def test_the_default_storage_class_counts() -> None:
+    """A claim that names no class gets the default one, as from the API server; the newest if there are several."""
+    waits = {"provisioner": "a.example.com", "volumeBindingMode": "WaitForFirstConsumer"}
+    chosen = {"annotations": {"storageclass.kubernetes.io/is-default-class": "true"}}
+    version, kind = "storage.k8s.io/v1", "StorageClass"
+    old = {"name": "b", "creationTimestamp": "2026-01-01T00:00:00Z", **chosen}
+    new = {"name": "a", "creationTimestamp": "2026-01-02T00:00:00Z", **chosen}
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "5Gi"}}}
+    cluster = Cluster(
+        {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"}, "spec": spec},
+        node("n1", cpu=4),
+        {"apiVersion": version, "kind": kind, "metadata": old, "provisioner": "kubernetes.io/no-provisioner"},
+        {"apiVersion": version, "kind": kind, "metadata": new, **waits},
+    )
+    database = deployment("db", 1, "1")
+    claim = {"metadata": {"name": "data"}, "spec": spec}
+    database |= {"kind": "StatefulSet", "spec": {**database["spec"], "volumeClaimTemplates": [claim]}}
+    assert cluster.capacity(database).total == 4
+    user = as_json(pod("user"))
+    user["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+    assert cluster.schedule(user).node == "n1"
 
 
 def test_what_is_no_template_is_refused() -> None:
@@ -183,6 +236,20 @@ def test_a_zone_fails_whatever_budgets_say() -> None:
     assert [(each.pod.name, each.node) for each in found.moved] == [("x", "n2"), ("y", "")]
     assert [each.name for each in found.cluster.nodes] == ["n2"]
     assert {each.name for each in found.cluster.pods} == {"x", "y"}
+
+
+@pytest.mark.parametrize("change", ["fail zone a", "remove n1", "taint n1 gone:NoExecute"])
+@pytest.mark.parametrize(("allowed", "missing"), [(1, 0), (0, 1)])
+def test_a_budget_that_loses_pods_does_not_hold(change: str, allowed: int, missing: int) -> None:
+    """A budget holds only if no more pods are gone at a time than it allows, also where nobody asked it."""
+    cluster = Cluster(
+        node("n1", zone="a"), node("n2", zone="b"), owned("x", "n1", labels={"app": "web"}), budget(allowed)
+    )
+    found = cluster.what_if(change)
+    (use,) = found.budgets
+    assert (use.used, use.lost, use.missing, use.holds) == (0, 1, missing, not missing)
+    assert found.moved.ok
+    assert found.ok is use.holds
     with pytest.raises(SupposeError, match=r"no node is in zone 'q'; the zones are a, b"):
         cluster.what_if("fail zone q")
 
@@ -203,6 +270,29 @@ def test_taints_patterns_and_new_nodes() -> None:
 
 
 # --- consolidation and plans ------------------------------------------------------------------------------------------
+
+
+def test_pods_take_their_claims_on_devices_along() -> None:
+    """A pod that moves gives its device back and gets another one, and what is left is known to the next question."""
+    machines = [node(name, cpu=16) for name in ("n1", "n2", "n3")]
+    cluster = Cluster(*machines, *devices(n1=1, n2=1), *holder("a", "n1", "gpu-0"))
+    result = cluster.what_if("drain n1")
+    assert [(each.pod.name, each.node) for each in result.moved] == [("a", "n2")]
+    user = as_json(pod("b", uid="b", cpu=1))
+    user["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "one"}]
+    assert result.cluster.what_if("uncordon n1").cluster.capacity(user).templates[0].per_node == {"n1": 1}
+    assert cluster.consolidate(["n1"]).nodes == ["n1"]
+    again = cluster.what_if("drain n1", "add 2 like n2", "remove n2")
+    assert [each.node in ("n2-new-1", "n2-new-2") for each in again.moved] == [True]
+
+
+def test_a_node_like_another_has_the_pods_of_its_daemon_sets() -> None:
+    """They take their share of it, as on every node."""
+    daemons = api.OwnerReference(api_version="apps/v1", kind="DaemonSet", name="ds", uid="ds", controller=True)
+    cluster = Cluster(node("n1", cpu=4), pod("ds-1", uid="ds-1", node="n1", cpu=1, owner=daemons), owned("a", "n1", 3))
+    result = cluster.what_if("add 1 like n1", "drain n1")
+    assert [(each.pod.name, each.node) for each in result.moved if each.fate is Fate.PLACED] == [("a", "n1-new-1")]
+    assert result.cluster.capacity(pod("web", cpu=1)).total == 0
 
 
 def test_nodes_that_could_go() -> None:
@@ -264,6 +354,23 @@ def test_the_cheapest_mix_is_verified() -> None:
     none = cluster.nodes_needed(pod("x", cpu=100), TYPES)
     assert (none.ok, none.nodes) == (False, {})
     assert Cluster(node("n1"), pod("a", uid="a", cpu=1)).nodes_needed(None, TYPES).nodes == {}
+
+
+@pytest.mark.parametrize("solver", [True, False])
+def test_daemon_sets_take_their_share_of_new_nodes(solver: bool) -> None:
+    """Each new node gets a pod of every DaemonSet that tolerates it, as the cluster's nodes have."""
+    daemons = api.OwnerReference(api_version="apps/v1", kind="DaemonSet", name="ds", uid="ds", controller=True)
+    here = affinity(nodes=[node_term(name="n1")])
+    agent = pod("ds-1", uid="ds-1", node="n1", cpu=1, owner=daemons, affinity=here)
+    cluster = Cluster(node("n1", cpu=4), agent, owned("full", "n1", 3))
+    types = [{"name": "small", "cpu": 4, "price": 1}]
+    found = cluster.nodes_needed([pod(f"p{number}", cpu=1) for number in range(6)], types, solver=solver)
+    assert (found.nodes, found.ok) == ({"small": 2}, True)
+    assert found.placements.pods_per_node == {"small-1": 3, "small-2": 3}
+    assert not cluster.nodes_needed([pod("wide", cpu=4)], types, solver=solver).ok
+    tainted = [{"name": "small", "cpu": 4, "price": 1, "taints": ["x:NoSchedule"]}]
+    wide = pod("wide", cpu=4, tolerations=["x:NoSchedule"])
+    assert cluster.nodes_needed([wide], tainted, solver=solver).nodes == {"small": 1}
 
 
 def test_what_the_solver_cannot_see_is_scheduled() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kubesched.base.intervals import in_digits
 from kubesched.cli.main import main
 from kubesched.explain.document import Table
 from kubesched.simulator import compare
@@ -84,7 +86,10 @@ def test_results_of_another_version_are_a_variant(files: Path) -> None:
     assert len(found.to_frame()) == 2
     with pytest.raises(ScenarioFileError, match="has no run with seed 7"):
         compare(files / "s.yaml", saved, seeds=[7])
-    assert "not the JSON of kubesched compare" in run(files / "packed.json", "--from", files / "s.yaml").output
+    for name, content in (("deep", b'{"variants": ' + b"[" * 5000), ("binary", b'{"variants": ["\xff"]}')):
+        (files / f"{name}.json").write_bytes(content)
+    for name in ("packed.json", "deep.json", "binary.json"):
+        assert f"{name}: not the JSON of kubesched compare" in run(files / name, "--from", files / "s.yaml").output
 
 
 def test_the_pods_of_a_snapshot_are_scheduled_anew(files: Path) -> None:
@@ -221,3 +226,18 @@ def test_measures() -> None:
         each.cpu_load.change(used, 0.0)
         each.pods_load.change(1, 0.0)
     assert fragmentation(usage) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(0.0, "0"), (1082.4, "+1,082"), (-119.0, "-119"), (0.37125, "+0.371"), (999.6, "+1,000")]
+)
+def test_differences_are_numbers_without_exponents(value: float, shown: str) -> None:
+    """A large number has commas and no exponent; no difference is 0, without a sign."""
+    assert in_digits(value, 3, sign="+") == shown
+
+
+def test_no_difference_in_any_run_has_no_interval(files: Path) -> None:
+    """Where all runs agree, the table says 0."""
+    table = run("default", "default", "--from", files / "s.yaml", "--seeds", "2").stdout
+    assert "[" not in table
+    assert re.search(r"^bound +2 +2 +0$", table, re.MULTILINE)

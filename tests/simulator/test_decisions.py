@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -26,6 +27,7 @@ from kubesched.client.protocol import ApiError
 from kubesched.config.load import default
 from kubesched.plugins import in_tree_registry
 from kubesched.scheduler.journal import Journal
+from kubesched.scheduler.tasks import Tasks
 from kubesched.simulator import ScenarioClient, node, pod, simulate
 from kubesched.simulator.cluster import SimulatedCluster
 from kubesched.simulator.settings import ClusterOptions
@@ -33,6 +35,7 @@ from kubesched.snapshots.journal_file import JournalFile
 from kubesched.snapshots.recording import RecordingWriter
 
 NODES, ROUNDS = 8, 14
+Act = Callable[[ScenarioClient, Random], Awaitable[None]]
 SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
 
 
@@ -82,6 +85,21 @@ async def act(client: ScenarioClient, random: Random) -> None:
     await client.sleep(15)
 
 
+async def crowd(client: ScenarioClient, random: Random) -> None:
+    """Full nodes, and more and more urgent pods, which often choose the same victims."""
+    for value in range(4):
+        meta = {"name": f"level{value}"}
+        level = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": meta, "value": value}
+        await client.create(level)
+    for number in range(NODES):
+        await client.create(node(f"n{number}", cpu="4", labels={"zone": f"z{number % 2}"}))
+    for number in range(50):
+        cpu, seconds = random.choice(("1", "2", "3")), random.randint(3, 30)
+        urgent = {"cpu": cpu, "priorityClassName": f"level{min(number // 12, 3)}"}
+        await client.create(workload(f"job{number}", random.randint(2, 5), seconds, **urgent))
+        await client.sleep(random.uniform(0.0, 1.5))
+
+
 def disturb(faults: Faults, random: Random) -> None:
     """Slow and broken watches, bindings that fail or whose response is lost."""
     faults.delay("watch_event", lambda: random.uniform(0, 0.4))
@@ -93,7 +111,7 @@ def disturb(faults: Faults, random: Random) -> None:
     faults.fail("merge_patch", ApiError(409, "Conflict", "changed"), probability=0.2)
 
 
-def record(path: Path, seed: int, *, faulty: bool = True) -> None:
+def record(path: Path, seed: int, *, faulty: bool = True, act: Act = act) -> None:
     """Record a busy minute of a cluster."""
 
     async def main(clock: VirtualClock) -> None:
@@ -156,6 +174,28 @@ def test_every_decision_is_made_again(seed: int, faulty: bool, tmp_path: Path) -
     assert report.decisions.same == sum(each.get("event") == "Decision" for each in lines(path))
     assert report.decisions.placed > 40
     assert report.passed
+
+
+@pytest.mark.parametrize("seed", [7, 12, 20])
+def test_tasks_that_go_on_late(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the event loop is busy, tasks start after further events: victims are removed and statuses written in
+    another state than that of the decision. The replay does so at the same point."""
+    path, random, spawn = tmp_path / "minute.jsonl.gz", Random(seed), Tasks.spawn
+
+    def spawn_late(tasks: Tasks, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        async def late() -> None:
+            await asyncio.sleep(random.choice((0.0, 0.1, 0.7)))
+            await work
+
+        return spawn(tasks, late())
+
+    with monkeypatch.context() as busy:
+        busy.setattr(Tasks, "spawn", spawn_late)
+        record(path, seed, act=crowd)
+    report = simulate(path)
+    assert report.decisions is not None
+    assert report.decisions.differences == []
+    assert report.decisions.same == sum(each.get("event") == "Decision" for each in lines(path))
 
 
 def changed(path: Path, edit: Callable[[dict[str, Any]], None]) -> Path:

@@ -51,6 +51,7 @@ def problems(path: Path, text: str) -> str:
         ("cluster: {nodePods: -1}\n", ":1: cluster.nodePods: is not a quantity, got -1"),
         ("cluster: {nodePods: [1]}\n", ":1: cluster.nodePods: is not a quantity, got [1]"),
         ("cluster: {heartbeat: -1s}\n", ':1: cluster.heartbeat: must not be negative, got "-1s"'),
+        ("cluster: {endedPods: -1}\n", ':1: cluster.endedPods: must not be negative, got "-1"'),
         ("manifests: [nope.yaml]\n", "nope.yaml: No such file"),
         ("objects:\n- {kind: Pod, apiVersion: v1, metadata: {name: no}}\n", "expected a string, got false; put it in"),
         (f"objects:\n- {{kind: Nod, {META}}}\n", ':2: objects[0].kind: the API has no such kind, got "Nod"; did you'),
@@ -95,7 +96,8 @@ def test_hostile_yaml_is_located(tmp_path: Path) -> None:
 
 def test_a_missing_file_and_another_kind_of_file_are_refused(tmp_path: Path) -> None:
     """The message names the file and what is expected."""
-    for name, said in (("no.yaml", "there is no such file"), ("no.py", "no such file"), ("a.txt", "ends in .py or")):
+    (tmp_path / "a.txt").write_text("hello")
+    for name, said in (("no.yaml", "there is no such file"), ("no.py", "no such file"), ("a.txt", "expected an obj")):
         with pytest.raises(ScenarioFileError, match=said):
             load(tmp_path / name)
 

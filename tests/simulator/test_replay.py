@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,9 @@ from click.testing import CliRunner
 from kubesched.cli.main import main
 from kubesched.simulator import simulate
 from kubesched.simulator.replay import replay_of
+from kubesched.simulator.report import Agreement
 from kubesched.simulator.run import run
+from kubesched.simulator.settings import ReplayMode
 
 CLUSTER = """
 {apiVersion: v1, kind: Node, metadata: {name: n1}}
@@ -93,6 +96,113 @@ def test_a_trace_whose_changes_are_all_at_its_start(tmp_path: Path) -> None:
     (tmp_path / "n.yaml").write_text(CLUSTER)
     report = run(replay_of(tmp_path / "t.sktrace", tmp_path / "n.yaml"))
     assert (len(report.placements), report.pending) == (3, [])
+
+
+KWOK = """\
+apiVersion: v1
+kind: Node
+metadata:
+  annotations:
+    kwok.x-k8s.io/node: fake
+  creationTimestamp: $(time-offset-nanosecond -7043219000)
+  name: node-000000
+  uid: 5a1e8f44-0001-4000-8000-000000000001
+spec: {}
+status:
+  allocatable: {cpu: "32", memory: 256Gi, pods: "110"}
+  conditions:
+  - lastHeartbeatTime: $(time-offset-nanosecond -1043219000)
+    lastTransitionTime: $(time-offset-nanosecond -7043219000)
+    status: "True"
+    type: Ready
+---
+apiVersion: action.kwok.x-k8s.io/v1alpha1
+durationNanosecond: 1500000000
+kind: ResourcePatch
+method: create
+resource: {resource: pods, version: v1}
+target: {name: pod-0, namespace: default}
+template:
+  apiVersion: v1
+  kind: Pod
+  metadata:
+    creationTimestamp: $(time-offset-nanosecond 956781000)
+    name: pod-0
+    namespace: default
+    uid: 5a1e8f44-0001-4000-8000-000000000002
+  spec:
+    containers: [{image: fake, name: main, resources: {requests: {cpu: "1"}}}]
+    schedulerName: default-scheduler
+  status: {phase: Pending, qosClass: Burstable}
+---
+apiVersion: action.kwok.x-k8s.io/v1alpha1
+durationNanosecond: 1600000000
+kind: ResourcePatch
+method: patch
+resource: {resource: pods, version: v1}
+target: {name: pod-0, namespace: default}
+template:
+  spec: {nodeName: node-000000}
+  status:
+    $setElementOrder/conditions:
+    - type: PodScheduled
+    conditions:
+    - lastTransitionTime: $(time-offset-nanosecond 956781000)
+      status: "True"
+      type: PodScheduled
+---
+apiVersion: action.kwok.x-k8s.io/v1alpha1
+durationNanosecond: 2700000000
+kind: ResourcePatch
+method: patch
+resource: {resource: pods, version: v1}
+target: {name: pod-0, namespace: default}
+template:
+  status:
+    $setElementOrder/conditions:
+    - type: Ready
+    - type: PodScheduled
+    conditions:
+    - lastTransitionTime: $(time-offset-nanosecond 1956781000)
+      status: "True"
+      type: Ready
+    phase: Running
+    startTime: $(time-offset-nanosecond 1956781000)
+"""
+
+
+def test_kwok_writes_times_as_offsets(tmp_path: Path) -> None:
+    """In kwok's files all times are offsets from the start of a replay: pods have real times and the recorded node."""
+    file = tmp_path / "recording.yaml"
+    file.write_text(KWOK)
+    arrivals = replay_of(file)
+    arrivals.replay = ReplayMode.ARRIVALS
+    recorded, decided = run(replay_of(file)), run(arrivals)
+    assert decided.agreement == Agreement(1, [])
+    assert not [each for report in (recorded, decided) for each in report.timeline if each.what == "note"]
+    (pod,) = (body for each in recorded.objects if (body := json.loads(each))["kind"] == "Pod")
+    assert pod["metadata"]["creationTimestamp"] == "2026-01-01T00:00:00Z"
+    assert pod["status"] == {
+        "conditions": [
+            {"lastTransitionTime": "2026-01-01T00:00:01Z", "status": "True", "type": "Ready"},
+            {"lastTransitionTime": "2026-01-01T00:00:00Z", "status": "True", "type": "PodScheduled"},
+        ],
+        "phase": "Running",
+        "qosClass": "Burstable",
+        "startTime": "2026-01-01T00:00:01Z",
+    }
+
+
+def test_kwok_compresses_by_the_name(tmp_path: Path) -> None:
+    """Whatever a file is called, its content decides what it is. kwok's default is a database of etcd."""
+    for name in ("recording.yaml.gz", "recording"):
+        (tmp_path / name).write_bytes(gzip.compress(KWOK.encode()))
+        result = CliRunner().invoke(main, ["simulate", str(tmp_path / name), "--arrivals"])
+        assert "1 of 1 pod went where the recording has them" in result.stdout, result.output
+    (tmp_path / "snapshot.db").write_bytes(bytes(16) + bytes.fromhex("edda0ced") + bytes(100))
+    result = CliRunner().invoke(main, ["simulate", str(tmp_path / "snapshot.db")])
+    assert result.exit_code == 1
+    assert "kwokctl snapshot save --format k8s writes what can be read here" in result.stderr
 
 
 def test_objects_that_a_replay_cannot_create_are_named(tmp_path: Path) -> None:

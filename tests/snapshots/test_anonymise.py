@@ -157,3 +157,10 @@ def test_schedules_and_indexes_are_not_names() -> None:
     assert cron["spec"] == {"schedule": "*/5 8-18 * * 1-5", "timeZone": "Europe/Berlin"}
     job = rename({"kind": "Job", "status": {"completedIndexes": "0-1500,1600", "failedIndexes": "1700"}})
     assert job["status"] == {"completedIndexes": "0-1500,1600", "failedIndexes": "1700"}
+
+
+def test_annotations_that_decide_stay() -> None:
+    """A claim without a class still gets the default one, and a pod that must not be moved still says so."""
+    kept = {"storageclass.kubernetes.io/is-default-class": "true", "karpenter.sh/do-not-disrupt": "true"}
+    body = {"kind": "StorageClass", "metadata": {"name": "fast", "annotations": {**kept, "team": "red"}}}
+    assert Anonymiser()(body)["metadata"]["annotations"] == kept

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kubesched.api.devices import ResourceClaim
 from kubesched.snapshots.anonymise import Anonymiser
 from kubesched.snapshots.cleaning import REMOVED, Cleaner
+from kubesched.snapshots.journal_file import encoded
 
 SECRET = "hunter2"
 
@@ -43,6 +46,19 @@ def test_nothing_that_may_be_a_secret_is_left() -> None:
     assert clean["metadata"]["annotations"] == {"team": "a"}
 
 
+def test_parameters_for_the_drivers_of_devices_are_removed() -> None:
+    """They are written to claims, templates and classes, and only drivers read them; a scheduler's recording too."""
+    opaque = {"driver": "gpu.example.com", "parameters": {"password": SECRET}}
+    spec = {"devices": {"config": [{"opaque": opaque}], "requests": [{"name": "r"}]}}
+    metadata = {"name": "c", "namespace": "default"}
+    body = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": metadata, "spec": spec}
+    (config,) = Cleaner()(body)["spec"]["devices"]["config"]
+    assert config == {"opaque": {"driver": "gpu.example.com", "parameters": {}}}
+    recorded = encoded(msgspec.convert(body, ResourceClaim))
+    assert SECRET.encode() not in recorded
+    assert msgspec.json.decode(recorded)["spec"]["devices"]["config"] == [config]
+
+
 def test_templates_that_differ_in_their_environment_stay_different() -> None:
     """Otherwise a Deployment would take an old ReplicaSet for the current one. The mark does not tell what differed."""
     clean = Cleaner()
@@ -62,7 +78,7 @@ def test_names_are_replaced_everywhere_alike() -> None:
         "metadata": {
             "name": "gpu-7.corp.example",
             "labels": {"kubernetes.io/hostname": "gpu-7.corp.example", "team": "red", "generation": "5"},
-            "annotations": {"owner": "me@corp.example", "kubesched.io/devices": "gpu=4"},
+            "annotations": {"owner": "me@corp.example", "kubesched.io/kubelet": "stopped"},
         },
         "spec": {"taints": [{"key": "team", "value": "red", "effect": "NoSchedule"}], "providerID": "aws://secret"},
         "status": {"allocatable": {"corp.example/gpu": "4"}, "addresses": [{"address": "10.0.0.1"}]},
@@ -87,7 +103,7 @@ def test_names_are_replaced_everywhere_alike() -> None:
         assert word not in text.replace("corp.example/gpu", "")
     name = machine["metadata"]["name"]
     assert machine["metadata"]["labels"]["kubernetes.io/hostname"] == made["spec"]["nodeName"] == name
-    assert machine["metadata"]["annotations"] == {"kubesched.io/devices": "gpu=4"}
+    assert machine["metadata"]["annotations"] == {"kubesched.io/kubelet": "stopped"}
     assert machine["status"]["allocatable"] == {"corp.example/gpu": "4"}
     (taint,), (tolerated,) = machine["spec"]["taints"], made["spec"]["tolerations"]
     assert (taint["key"], taint["value"]) == (tolerated["key"], tolerated["value"])

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubesched.base.annotations import RUN_TIME
+from kubesched.library.cluster import Cluster
 from kubesched.snapshots.contents import Contents, Event
 from kubesched.snapshots.reader import ManifestError, Reader, load
 from kubesched.snapshots.recording import RecordingWriter
@@ -141,6 +142,28 @@ def test_the_record_of_kwok(tmp_path: Path) -> None:
         read(yaml.safe_dump(change("fly", 1)), tmp_path / "kwok.yaml")
 
 
+def test_the_snapshot_of_kwok(tmp_path: Path) -> None:
+    """Its objects have no versions, yet they were read from a cluster: a Deployment has the pods that are there."""
+    meta = {"namespace": "a", "creationTimestamp": "$(time-offset-nanosecond -3000000001)"}
+    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "u1", "controller": True}
+    pod = {"containers": [{"name": "c", "image": "one"}]}
+    documents = [
+        NODE,
+        {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {**meta, "name": "web", "uid": "u1"},
+            "spec": {"replicas": 1, "selector": {"matchLabels": {"app": "web"}}, "template": {"spec": pod}},
+        },
+        {**POD, "metadata": {**meta, "name": "web-1", "uid": "u2", "ownerReferences": [owner]}, "spec": pod},
+    ]
+    (tmp_path / "kwok.yaml").write_text(yaml.safe_dump_all(documents))
+    cluster = Cluster.load(tmp_path / "kwok.yaml")
+    assert [(each.name, each.metadata.creation_timestamp) for each in cluster.pods] == [
+        ("web-1", "2025-12-31T23:59:56Z")
+    ]
+
+
 def test_the_trace_of_simkube(tmp_path: Path) -> None:
     """msgpack with tuples as keys: objects at their times, and pods that run as long as the owner's pods did."""
     job = {
@@ -211,3 +234,13 @@ def test_garbage_is_a_problem_and_never_a_crash(data: bytes) -> None:
     reader.read_text(data, "file")
     reader.read_text(gzip.compress(data), "file")
     assert all(each.startswith("file") for each in reader.problems)
+
+
+def test_files_that_were_cut_off_are_named_as_such(tmp_path: Path) -> None:
+    """The error is about JSON, not about the YAML that it might have been, and a compressed file says so too."""
+    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": [NODE, POD]}).encode()
+    with pytest.raises(ManifestError, match="x: not valid JSON: Input data was truncated"):
+        read(text[:60], tmp_path / "x")
+    with pytest.raises(ManifestError, match="x: the compressed file is cut off"):
+        read(gzip.compress(text)[:-9], tmp_path / "x")
+    assert names(read("{apiVersion: v1, kind: Node, metadata: {name: n1}}", tmp_path / "x")) == [("Node", "n1")]

@@ -152,6 +152,7 @@ async def check_snapshot(kubeconfig: Path, folder: Path) -> None:
         result = await asyncio.to_thread(CliRunner().invoke, main, arguments)
         assert result.exit_code == 0, result.output
         assert [each.name for each in Cluster.load(output).pods] == pods
+        assert ("nothing was found in namespace other" in result.stderr) == ("other" in options)
     plain = await asyncio.to_thread(CliRunner().invoke, main, ["snapshot", "--kubeconfig", str(kubeconfig)])
     assert "hunter2" not in plain.stdout
     assert '"kind":"Pod"' in plain.stdout
@@ -160,6 +161,10 @@ async def check_snapshot(kubeconfig: Path, folder: Path) -> None:
     )
     assert wrong.exit_code == 2
     assert "--selector" in wrong.output
+    nowhere = str(folder / "missing" / "snapshot.json")
+    arguments = ["snapshot", "--kubeconfig", str(kubeconfig), "-o", nowhere]
+    refused = await asyncio.to_thread(CliRunner().invoke, main, arguments)
+    assert refused.stderr == f"Error: {nowhere}: No such file or directory\n"
 
 
 async def check_recording(server: HttpServer, client: LocalClient, kubeconfig: Path, folder: Path) -> None:

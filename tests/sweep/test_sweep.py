@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import sqlite3
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +17,10 @@ from click.testing import CliRunner, Result
 
 from kubesched.base.intervals import mean_interval, student_t
 from kubesched.cli.main import main
-from kubesched.sweep.jobs import METRICS, Job, RunOutcome, run_job
+from kubesched.simulator.loading import load
+from kubesched.simulator.run import run
+from kubesched.sweep.executors import opened_executor
+from kubesched.sweep.jobs import METRICS, Job, RunOutcome, measured, run_job
 from kubesched.sweep.results import SweepResults
 from kubesched.sweep.sweeping import Progress, run_jobs
 
@@ -62,6 +66,18 @@ def test_scenarios_by_configurations_by_seeds(scenario: Path, packed: Path, tmp_
     assert "cpuSpread" in invoke("sweep", scenario, "--seeds", "1-2", "--executor", THREADS).stdout
 
 
+def test_the_default_configuration_needs_no_file(scenario: Path, packed: Path) -> None:
+    """The word default is kube-scheduler's configuration, also where the scenario has another."""
+    scenario.write_text(f"{scenario.read_text()}\nconfig = {str(packed)!r}\n")
+    args = ("--config", "default", "--config", packed, "--seeds", "1", "-o", "json", "--executor", THREADS)
+    result = invoke("sweep", scenario, *args)
+    assert result.exit_code == 0, result.output
+    nodes = {each["config"]: each["metrics"]["nodesUsed"] for each in json.loads(result.stdout)}
+    assert nodes["packed"] < nodes["default"] == 4
+    refused = invoke("sweep", scenario, "--config", "missing.yaml")
+    assert "file 'missing.yaml' does not exist; give a file or the word default" in refused.output
+
+
 def test_pods_without_requests_use_nodes_too() -> None:
     """The number of used nodes counts pods, not only what they request."""
     scenario = Path(__file__).parents[2] / "examples" / "scenarios" / "node10.yaml"
@@ -94,7 +110,8 @@ def test_an_interrupted_sweep_goes_on(scenario: Path, tmp_path: Path, monkeypatc
 
 
 def test_what_decides_a_result_is_in_its_key(scenario: Path, tmp_path: Path) -> None:
-    """The arrivals of an imported trace are beside the scenario; a large file is read once, not for every run."""
+    """The arrivals of an imported trace are beside the scenario, and so may be files that it names; a large file is
+    read once, not for every run."""
     job = Job(str(scenario), None, "own", 1)
     before = job.key
     arrivals = scenario.with_suffix(".trace.jsonl.gz")
@@ -102,8 +119,23 @@ def test_what_decides_a_result_is_in_its_key(scenario: Path, tmp_path: Path) -> 
     assert (first := job.key) != before
     arrivals.write_bytes(b"other")
     assert job.key != first
+    named = tmp_path / "sizes.csv"
+    scenario.write_text(f"{scenario.read_text()}\nSIZES = 'sizes.csv'\n")
+    without = job.key
+    named.write_text("1,2")
+    assert (second := job.key) != without
+    named.write_text("1,3")
+    assert job.key != second
     with mock.patch("hashlib.file_digest", None):
         assert len({Job(str(scenario), None, "own", seed).key for seed in range(5)}) == 5
+
+
+def test_metrics_are_those_of_compare() -> None:
+    """What has the same name is the same number, so that a sweep can follow a comparison."""
+    report = run(load(Path("examples/scenarios/autoscaling.yaml")), 1)
+    metrics = measured(report)
+    same = {"cpu": "cpu", "memory": "memory", "fragmentation": "fragmentation", "nodesUsed": "nodes_used"}
+    assert {name: metrics[name] for name in same} == {name: report.measures[other] for name, other in same.items()}
 
 
 def test_runs_that_lack_a_metric_are_repeated(scenario: Path, tmp_path: Path) -> None:
@@ -194,3 +226,9 @@ def test_intervals_are_students() -> None:
     assert found.mean == 2.5
     assert found.half == pytest.approx(3.182 * 1.29099 / 2, rel=2e-3)
     assert mean_interval([1.0]).half == inf
+
+
+def test_ctrl_c_ends_processes_without_a_word() -> None:
+    """A process that runs scenarios ends at SIGINT as other programs do, without a traceback."""
+    with opened_executor(workers=1) as executor:
+        assert executor.submit(signal.getsignal, signal.SIGINT).result() is signal.SIG_DFL

@@ -60,6 +60,8 @@ def test_several_objectives_have_a_pareto_table(scenario: Path) -> None:
     shown = invoke(*args, "--held-out", "2,3", "--minimise", "nodesUsed", "--maximise", "bound").stdout
     assert "With 2 other seeds, in pairs" in shown
     assert "no difference shown" in shown
+    assert "…" not in shown, "values are cut off"
+    assert "more with the same result" in shown
 
 
 def test_one_held_out_seed_has_no_interval(scenario: Path, tmp_path: Path) -> None:

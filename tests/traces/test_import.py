@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import IO
 from unittest import mock
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kubesched.cli.main import main
+from kubesched.simulator.cluster import SimulatedCluster
 from kubesched.simulator.loading import load
 from kubesched.simulator.run import run
 from kubesched.simulator.trace_file import Arrival, TraceHead, opened_trace
@@ -247,7 +249,7 @@ def test_an_imported_trace_runs(tmp_path: Path) -> None:
         main, ["trace", "import", "openb", str(nodes), str(pods), "-o", str(out), "--until", "100s"]
     )
     assert result.exit_code == 0, result.output
-    assert result.output == f"Alibaba openb, 2023: 11 pods on 1 nodes, 2m5s.\nkubesched simulate {out}\n"
+    assert result.output == f"Alibaba openb, 2023: 11 pods on 1 node, 2m5s.\nkubesched simulate {out}\n"
     report = run(load(out))
     assert (report.passed, report.bindings, report.virtual_seconds) == (True, 11, 185)
     assert max(each.bound_after for each in report.placements) < 0.1
@@ -365,6 +367,14 @@ def test_a_file_that_is_missing_is_named(kind: str, tmp_path: Path) -> None:
         import_trace(KINDS[kind], Source([tmp_path / "missing"], OPTIONS), tmp_path / "out.py", Window())
 
 
+def test_a_folder_that_is_missing_is_named(tmp_path: Path) -> None:
+    """The error is about the output that was asked for, not about a temporary file."""
+    out = tmp_path / "missing" / "out.py"
+    result = CliRunner().invoke(main, ["trace", "import", "helios", str(tmp_path / "log.csv"), "-o", str(out)])
+    assert result.exit_code == 2
+    assert f"{out}: there is no folder {out.parent}" in " ".join(result.stderr.split())
+
+
 # --- size -------------------------------------------------------------------------------------------------------------
 
 
@@ -385,6 +395,22 @@ def test_memory_stays_flat(tmp_path: Path) -> None:
 
     peak(100)  # imports
     assert peak(4_000) < 1.5 * peak(1_000)
+
+
+def test_pods_that_ended_are_forgotten_while_it_is_played(tmp_path: Path) -> None:
+    """An imported trace keeps few of the pods that have ended; timeline and measures have all of them."""
+    path = written(tmp_path / "t.csv", *(f"j{i},t,1,Terminated,{i * 10},{i * 10 + 5},100,1,0," for i in range(60)))
+    imported("alibaba-pai-2020", path)
+    scenario = load(tmp_path / "out.py")
+    assert scenario.cluster.ended_pods == 1000
+    scenario.cluster = msgspec.structs.replace(scenario.cluster, ended_pods=5)
+    clusters: list[SimulatedCluster] = []
+    report = run(scenario, started=clusters.append)
+    timeline = clusters[0].timeline
+    assert len(report.placements) < 10
+    assert max(len(each) for each in (timeline.attempts, timeline.created_at, timeline.bound_at)) < 10
+    assert [each.what for each in report.timeline if each.kind == "Pod"].count("bound") == 60
+    assert (report.measures["bound"], report.measures["attempts"]) == (60, 1)
 
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers())), st.integers(1, 5), st.integers(2, 4))

@@ -1,18 +1,21 @@
-"""What an API server would do to a new pod, as far as it changes where the pod can go.
+"""What an API server would do to a new pod or claim, as far as it changes where the pod can go.
 
 A manifest leaves out what the server fills in: requests where there are only limits, host ports of host-network pods,
-and the priority that the pod's class stands for.
+the priority that the pod's class stands for, and the default storage class.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from msgspec.structs import replace
 
 from kubesched.api import objects as api
 
 SYSTEM_CLASSES: Mapping[str, int] = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+
+DEFAULT_STORAGE_CLASS = "storageclass.kubernetes.io/is-default-class"
+OLD_STORAGE_CLASS = "volume.beta.kubernetes.io/storage-class"
 
 
 def admitted(pod: api.Pod, classes: Callable[[], Mapping[str, api.PriorityClass]]) -> api.Pod:
@@ -55,3 +58,17 @@ def _with_priority(key: str, spec: api.PodSpec, classes: Mapping[str, api.Priori
 def _default(classes: Mapping[str, api.PriorityClass]) -> api.PriorityClass | None:
     """The class of pods that name none; if several claim to be it, the lowest."""
     return min((each for each in classes.values() if each.global_default), key=lambda c: c.value, default=None)
+
+
+def with_storage_class(
+    claim: api.PersistentVolumeClaim, classes: Iterable[api.StorageClass]
+) -> api.PersistentVolumeClaim:
+    """The claim as the API server would store it. One that was read from a server stays as it is."""
+    named = claim.spec.storage_class_name is not None or OLD_STORAGE_CLASS in claim.annotations
+    if claim.metadata.resource_version or named:
+        return claim
+    defaults = [each for each in classes if each.annotations.get(DEFAULT_STORAGE_CLASS) == "true"]
+    if not defaults:
+        return claim
+    newest = max(defaults, key=lambda each: (each.metadata.creation_timestamp or "", each.name))
+    return replace(claim, spec=replace(claim.spec, storage_class_name=newest.name))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from os import PathLike
 from pathlib import Path
@@ -65,7 +66,12 @@ class Cluster:
         Raises `ManifestError` with everything that is wrong in the files.
         """
         made = cls(config=config, plugins=plugins, seed=seed)
-        made._core.add(read_paths(map(Path, paths)))
+        found = read_paths(map(Path, paths))
+        if not any(isinstance(each, api.Node | api.Pod) for each in found.objects):
+            others = ", ".join(f"{number} {kind}" for kind, number in found.ignored.items())
+            ignored = f"; ignored: {others}" if others else ""
+            warnings.warn(f"no node and no pod in {', '.join(map(str, paths))}{ignored}", stacklevel=2)
+        made._core.add(found)
         return made
 
     @classmethod

@@ -54,7 +54,7 @@ def adapted(
 
 def unknown_plugins(names: Iterable[str]) -> str:
     """What to say about plugins that were left out."""
-    return f"decisions may differ: the scheduler uses {', '.join(names)}, not known here; see --plugin"
+    return f"the scheduler also uses {', '.join(names)}, not known here, so it may decide otherwise; add --plugin FILE"
 
 
 def _adapted_profile(
@@ -81,11 +81,14 @@ def _adapted_profile(
 def _tree(config: Config) -> tuple[str, dict[str, Any]]:
     if config is None or isinstance(config, Mapping):
         return "<config>", dict(config or {})
-    source, text = "<config>", config
+    source = "<config>"
+    text: str | bytes
     if isinstance(config, PathLike) or ("\n" not in config and ":" not in config):
-        source, text = str(config), Path(config).read_text("utf-8")
+        source, text = str(config), Path(config).read_bytes()
+    else:
+        text = config
     problems: list[Problem] = []
-    tree = read(str(text), problems, [])
+    tree = read(text, problems, [])
     if problems or not isinstance(tree, dict):
         raise ConfigError(source, problems or [Problem("", f"expected an object of kind {KIND}", tree)])
     return source, tree

@@ -22,7 +22,8 @@ from kubesched.engine.decision import Decision as Attempt
 from kubesched.engine.outcome import Outcome
 from kubesched.engine.profiles import build_engines
 from kubesched.framework.registry import PluginSource
-from kubesched.library.admission import admitted
+from kubesched.library.admission import admitted, with_storage_class
+from kubesched.library.claims import claims_of, released, written
 from kubesched.library.configuration import Config, configuration, known_plugins
 from kubesched.library.decision import Decision
 from kubesched.library.manifests import Manifests, completed, decoded
@@ -98,13 +99,15 @@ class ClusterCore:
         return [each for each in self.all(api.Pod) if not each.node_name and not each.is_terminal]
 
     def set(self, obj: api.Object) -> None:
-        """Add an object, or replace the one with the same key. A pod is completed as an API server would do it."""
+        """Add an object, or replace the one with the same key. It is completed as an API server would do it."""
         if isinstance(obj, api.Pod):
             obj = admitted(identified(obj), self._priority_classes)
+        elif isinstance(obj, api.PersistentVolumeClaim):
+            obj = with_storage_class(obj, self.all(api.StorageClass))
         self._store(obj)
 
     def remove(self, *objects: api.Object) -> None:
-        """Remove objects; raises ValueError for one that is not there."""
+        """Remove objects; raises ValueError for one that is not there. Pods give their devices back."""
         for each in objects:
             obj = completed(each)
             obj = identified(obj) if isinstance(obj, api.Pod) else obj
@@ -114,11 +117,15 @@ class ClusterCore:
             del self._by_kind[type(obj)][key]
             self.state.remove(obj)
             self._changes += 1
+            if isinstance(obj, api.Pod):
+                for claim in claims_of(self, obj):
+                    self._store(released(claim, obj))
 
     def add(self, manifests: Manifests) -> None:
         """Add objects, and what they imply: the pods of a Deployment that do not exist yet."""
-        for each in sorted(manifests.objects, key=lambda each: not isinstance(each, api.PriorityClass)):
-            self.set(each)  # pods refer to priority classes
+        classes = (api.PriorityClass, api.StorageClass)
+        for each in sorted(manifests.objects, key=lambda each: not isinstance(each, classes)):
+            self.set(each)  # pods and their claims refer to classes
         for each in decoded(implied(manifests.items, self._context(manifests.items))):
             self.set(each)
         written = Counter(each.kind for each in manifests.items if each.kind in WORKLOADS and not each.was_read)
@@ -189,9 +196,12 @@ class ClusterCore:
     def place(self, attempt: Attempt, node: str) -> None:
         """Put a pod on a node, after Reserve."""
         pod = attempt.pod
-        status = self.engines[pod.scheduler_name].framework.run_reserve(attempt.state, pod, node)
+        framework = self.engines[pod.scheduler_name].framework
+        status = framework.run_reserve(attempt.state, pod, node)
         if status is not None and not status.is_success:
             raise ValueError(f"pod {pod.key} cannot be placed: plugin {status.plugin}: {status.message}")
+        for claim in written(framework, attempt):
+            self._store(claim)
         self._store(replace(pod, spec=replace(pod.spec, node_name=node)))
 
     def _place_decided(self, attempt: Attempt, made_at: int, evict: bool) -> None:

@@ -16,17 +16,26 @@ REFUSAL = "Cannot evict pod as it would violate the pod's disruption budget."
 
 @dataclass(frozen=True, slots=True)
 class BudgetUse:
-    """A disruption budget: the evictions that it allows, those that were made, and those that it refused."""
+    """A disruption budget: the evictions that it allows, those that were made, and those that it refused.
+
+    Pods that went without being evicted, because a node failed for instance, are `lost`.
+    """
 
     budget: str
     allowed: int
     used: int
     refused: int
+    lost: int = 0
+
+    @property
+    def missing(self) -> int:
+        """How many more pods are gone at a time than it allows."""
+        return max(0, self.used + self.lost - self.allowed) if self.lost else 0
 
     @property
     def holds(self) -> bool:
-        """Whether it allowed everything."""
-        return not self.refused
+        """Whether it allowed everything, and no more pods went than it allows."""
+        return not self.refused and not self.missing
 
 
 class Budgets:
@@ -47,6 +56,7 @@ class Budgets:
         self._left = dict(self._allowed)
         self.refused: Counter[str] = Counter()
         """By budget, how many evictions it did not allow."""
+        self._lost: Counter[str] = Counter()
 
     def take(self, pod: api.Pod) -> bool:
         """Count one eviction; False if a budget does not allow it."""
@@ -56,6 +66,10 @@ class Budgets:
         for key in covering if not empty else ():
             self._left[key] -= 1
         return not empty
+
+    def lose(self, pod: api.Pod) -> None:
+        """Count a pod that goes without being evicted."""
+        self._lost.update(self.covering(pod))
 
     def covering(self, pod: api.Pod) -> list[str]:
         """The budgets that count an eviction of the pod."""
@@ -68,7 +82,7 @@ class Budgets:
     def rows(self) -> list[BudgetUse]:
         """What became of each budget."""
         return [
-            BudgetUse(key, allowed, allowed - self._left[key], self.refused[key])
+            BudgetUse(key, allowed, allowed - self._left[key], self.refused[key], self._lost[key])
             for key, allowed in sorted(self._allowed.items())
         ]
 

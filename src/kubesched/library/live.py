@@ -228,6 +228,13 @@ async def _list(client: HttpClient, kind: type[api.Object]) -> Sequence[api.Obje
 
 
 def run_apart(work: Coroutine[Any, Any, T]) -> T:
-    """Run to the end in a thread of its own: a notebook's thread has an event loop that runs already."""
+    """Run to the end; in a thread of its own where an event loop runs already, as in a notebook.
+
+    Elsewhere it runs in this thread, where Ctrl-C ends it at once.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(asyncio.run, work).result()

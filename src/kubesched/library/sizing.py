@@ -16,6 +16,8 @@ from importlib.util import find_spec
 from itertools import count, islice
 from typing import Any
 
+from msgspec import structs
+
 from kubesched.api import objects as api
 from kubesched.api.resources import allocatable, scheduling_requests
 from kubesched.cluster.pods import PodClass
@@ -24,7 +26,7 @@ from kubesched.library.core import ClusterCore
 from kubesched.library.node_types import NodeType
 from kubesched.library.results import Fate, Placement, Placements
 from kubesched.library.tables import as_frame, as_html
-from kubesched.library.trial import by_priority
+from kubesched.library.trial import by_priority, fresh
 
 HINT = "the cheapest mix needs SciPy; install kubesched[solver]. Without it, nodes are added one by one"
 SOLVER_SECONDS = 20.0
@@ -89,15 +91,70 @@ def nodes_needed(
     """The cheapest nodes on which, beside those of the cluster, all pods fit; without a `solver`, nearly so."""
     ordered = by_priority(pods)
     pending = [each.pod for each in cluster.copy().play(ordered) if each.fate is Fate.PENDING]
-    classes = _classes(cluster, ordered, types)
-    counts, bound = _solved(cluster, classes, pending, types) if solver else (Counter[str](), None)
-    buyer = _Buyer(cluster, ordered, types, classes)
+    machines = [_Machine(each, _daemons_on(cluster, each)) for each in types]
+    classes = _classes(cluster, ordered, machines)
+    counts, bound = _solved(cluster, classes, pending, machines) if solver else (Counter[str](), None)
+    buyer = _Buyer(cluster, ordered, machines, classes)
     placements = buyer.complete(counts)
     counts, placements = buyer.reduce(counts, placements)
     price = sum(each.price * counts[each.name] for each in types)
     chosen = {each.name: counts[each.name] for each in types if counts[each.name]}
     how = "HiGHS" if solver and find_spec("scipy") else "greedy"
     return NodesNeeded(chosen, round(price, 6), bound, Placements(placements), how)
+
+
+@dataclass(frozen=True, slots=True)
+class _Machine:
+    """A type of nodes, with the pods that the cluster's DaemonSets would put on each."""
+
+    type: NodeType
+    daemons: tuple[api.Pod, ...]
+
+    @property
+    def room(self) -> dict[str, int]:
+        """What a node of this type has left for other pods."""
+        left = _offered(self.type.node(1))
+        for pod in self.daemons:
+            for name, amount in _amounts(pod).items():
+                left[name] = max(left.get(name, 0) - amount, 0)
+        return left
+
+    def add(self, cluster: ClusterCore, number: int) -> None:
+        """Add a node with its pods."""
+        node = self.type.node(number)
+        cluster.set(node)
+        for pod in self.daemons:
+            cluster.set(_bound(pod, node.name))
+
+
+def _daemons_on(cluster: ClusterCore, node_type: NodeType) -> tuple[api.Pod, ...]:
+    """One pod of each DaemonSet that would run on a node of the type; the scheduler is asked."""
+    found: dict[str, api.Pod] = {}
+    for pod in cluster.all(api.Pod):
+        for owner in pod.metadata.owner_references:
+            if owner.kind == "DaemonSet" and owner.controller and not pod.is_terminal:
+                found.setdefault(owner.uid, pod)
+    bare = cluster.reconfigured(cluster.config, cluster.plugins)
+    bare.remove(*bare.all(api.Pod), *bare.all(api.Node))
+    node = node_type.node(next(_numbers(node_type, cluster)))
+    bare.set(node)
+    made = [_bound(pod, node.name) for pod in found.values() if pod.scheduler_name in bare.engines]
+    return tuple(each for each in made if bare.attempt(fresh(each)).node)
+
+
+def _bound(pod: api.Pod, node: str) -> api.Pod:
+    """A DaemonSet's pod for a node: its controller names the node in every term of the affinity."""
+    spec = structs.replace(pod.spec, node_name=node)
+    affinity = spec.affinity.node_affinity if spec.affinity is not None else None
+    required = affinity.required_during_scheduling_ignored_during_execution if affinity is not None else None
+    if spec.affinity is not None and affinity is not None and required is not None:
+        here = api.NodeSelectorRequirement(key="metadata.name", operator="In", values=(node,))
+        terms = tuple(structs.replace(each, match_fields=(here,)) for each in required.node_selector_terms)
+        required = structs.replace(required, node_selector_terms=terms)
+        affinity = structs.replace(affinity, required_during_scheduling_ignored_during_execution=required)
+        spec = structs.replace(spec, affinity=structs.replace(spec.affinity, node_affinity=affinity))
+    metadata = structs.replace(pod.metadata, name=f"{pod.name}-{node}", uid=f"{pod.uid}:{node}")
+    return structs.replace(pod, metadata=metadata, spec=spec)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,19 +168,19 @@ class _PodKind:
     """Whether one may have a place on a node that the cluster has."""
 
 
-def _classes(cluster: ClusterCore, pods: Sequence[api.Pod], types: Sequence[NodeType]) -> dict[PodClass, _PodKind]:
-    """Pods by class. Which types they may go to is asked of the scheduler, on an empty node of the type."""
+def _classes(cluster: ClusterCore, pods: Sequence[api.Pod], machines: Sequence[_Machine]) -> dict[PodClass, _PodKind]:
+    """Pods by class. Which types they may go to is asked of the scheduler, on a new node of the type."""
     infos = [cluster.state.classes.info(each) for each in pods]
     number = Counter(info.pod_class for info in infos)
     first = {info.pod_class: info.pod for info in reversed(infos)}
     allowed: dict[PodClass, set[str]] = {each: set() for each in number}
-    for each in types:
+    for each in machines:
         bare = cluster.reconfigured(cluster.config, cluster.plugins)
         bare.remove(*bare.all(api.Node))
-        bare.set(each.node(next(_numbers(each, cluster))))
+        each.add(bare, next(_numbers(each.type, cluster)))
         for pod_class, pod in first.items():
             if pod.scheduler_name in bare.engines and bare.attempt(pod).node:
-                allowed[pod_class].add(each.name)
+                allowed[pod_class].add(each.type.name)
     now = cluster.copy()
     return {
         pod_class: _PodKind(_amounts(pod), count, frozenset(allowed[pod_class]), _may_fit(now, pod))
@@ -166,7 +223,10 @@ class _Offer:
 
 
 def _solved(
-    cluster: ClusterCore, classes: Mapping[PodClass, _PodKind], pending: Sequence[api.Pod], types: Sequence[NodeType]
+    cluster: ClusterCore,
+    classes: Mapping[PodClass, _PodKind],
+    pending: Sequence[api.Pod],
+    machines: Sequence[_Machine],
 ) -> tuple[Counter[str], float | None]:
     """The solver's mix for the pods that do not fit now, and a price that no mix can undercut; nothing without it.
 
@@ -175,7 +235,7 @@ def _solved(
     """
     if find_spec("scipy") is None:
         return Counter(), None
-    offers = [_Offer(each.name, _offered(each.node(1)), each.price, each.maximum) for each in types]
+    offers = [_Offer(each.type.name, each.room, each.type.price, each.type.maximum) for each in machines]
     left = Counter(cluster.state.classes.info(each).pod_class for each in pending)
     kinds = [replace(kind, count=left[each]) for each, kind in classes.items() if left[each] and kind.allowed]
     counts, bound = _mix(kinds, offers)
@@ -248,14 +308,15 @@ class _Buyer:
         self,
         cluster: ClusterCore,
         pods: Sequence[api.Pod],
-        types: Sequence[NodeType],
+        machines: Sequence[_Machine],
         classes: Mapping[PodClass, _PodKind],
     ) -> None:
         self._cluster = cluster
         self._pods = pods
-        self._types = types
+        self._machines = machines
+        self._types = [each.type for each in machines]
         self._classes = classes
-        self._amounts = {each.name: _offered(each.node(1)) for each in types}
+        self._amounts = {each.type.name: each.room for each in machines}
 
     def complete(self, counts: Counter[str]) -> list[Placement]:
         """Add nodes until every pod that may go to some type has a place."""
@@ -290,9 +351,9 @@ class _Buyer:
 
     def _schedule(self, counts: Mapping[str, int]) -> list[Placement]:
         trial = self._cluster.copy()
-        for each in self._types:
-            for number in islice(_numbers(each, self._cluster), counts.get(each.name, 0)):
-                trial.set(each.node(number))
+        for each in self._machines:
+            for number in islice(_numbers(each.type, self._cluster), counts.get(each.type.name, 0)):
+                each.add(trial, number)
         return list(trial.play(self._pods))
 
     def _cheapest_for(self, placements: Sequence[Placement], counts: Mapping[str, int]) -> Counter[str]:

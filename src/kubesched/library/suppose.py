@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -42,6 +43,7 @@ FORMS = (
 _REQUEST = re.compile(r"pod\.(?P<resource>[\w./-]+)=(?P<amount>\S+)")
 _TAINT = re.compile(r"(?P<key>[\w./-]+)(=(?P<value>[\w.-]*))?:(?P<effect>NoSchedule|PreferNoSchedule|NoExecute)")
 PodEdit = Callable[[api.Pod], api.Pod]
+AnyObject = TypeVar("AnyObject", bound=api.Object)
 
 
 class SupposeError(ValueError):
@@ -118,7 +120,8 @@ def _apply_to_nodes(cluster: ClusterCore, statement: str, effect: Displaced) -> 
         case ["delete", "node", name]:
             cluster.remove(cluster.node(name))
         case _:
-            raise SupposeError(f"{statement!r} cannot be read; write one of: {', '.join(FORMS)}")
+            hint = "" if " " in statement else "; in a shell, put quotes around each change: 'drain node-1'"
+            raise SupposeError(f"{statement!r} cannot be read; write one of: {', '.join(FORMS)}{hint}")
 
 
 def _nodes(cluster: ClusterCore, name: str) -> list[api.Node]:
@@ -155,6 +158,7 @@ def _lose(cluster: ClusterCore, nodes: Iterable[api.Node], effect: Displaced) ->
             if belongs_to_node(pod):
                 cluster.remove(pod)
             else:
+                effect.budgets.lose(pod)
                 _displace(cluster, effect, [Placement(pod, Fate.PENDING)])
         cluster.remove(node)
 
@@ -164,6 +168,8 @@ def _taint(cluster: ClusterCore, node: api.Node, taint: api.Taint, effect: Displ
     cluster.set(replace(node, spec=replace(node.spec, taints=(*others, taint))))
     if taint.effect == "NoExecute":
         leaving = [each for each in cluster.pods_on(node.name) if not _tolerated(each, taint)]
+        for pod in leaving:
+            effect.budgets.lose(pod)
         _displace(cluster, effect, (Placement(each, Fate.PENDING) for each in leaving))
 
 
@@ -194,6 +200,10 @@ def _untaint(cluster: ClusterCore, name: str, key: str) -> None:
 
 
 def _add_like(cluster: ClusterCore, count: int, name: str) -> None:
+    """Add nodes with what a node of that kind comes with: devices, volume limits and the pods of DaemonSets."""
+    slices = [each for each in cluster.all(api.ResourceSlice) if each.spec.node_name == name]
+    limits = cluster.get(api.CSINode, name)
+    daemons = [each for each in cluster.pods_on(name) if belongs_to_node(each)]
     node, known = cluster.node(name), {each.name for each in cluster.all(api.Node)}
     number = 0
     for _ in range(count):
@@ -203,3 +213,18 @@ def _add_like(cluster: ClusterCore, count: int, name: str) -> None:
         new = f"{name}-new-{number}"
         labels = {**node.labels, **({HOSTNAME: new} if HOSTNAME in node.labels else {})}
         cluster.set(replace(node, metadata=replace(node.metadata, name=new, uid="", labels=labels)))
+        if limits is not None:
+            cluster.set(_renamed(limits, new))
+        for slice_ in slices:
+            own = slice_.spec.pool.name
+            pool = replace(slice_.spec.pool, name=new if own == name else f"{own}-{new}")
+            made = _renamed(slice_, f"{slice_.name}-{new}")
+            cluster.set(replace(made, spec=replace(slice_.spec, node_name=new, pool=pool)))
+        for pod in daemons:
+            made_pod = _renamed(pod, f"{pod.name}-{new}")
+            cluster.set(replace(made_pod, spec=replace(pod.spec, node_name=new)))
+
+
+def _renamed(obj: AnyObject, name: str) -> AnyObject:
+    """Another object of the same kind."""
+    return replace(obj, metadata=replace(obj.metadata, name=name, uid=""))

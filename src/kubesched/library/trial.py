@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from msgspec.structs import replace
 
 from kubesched.api import objects as api
+from kubesched.library.claims import claims_of
 from kubesched.library.core import ClusterCore
 from kubesched.library.results import Fate, Placement
 
@@ -35,8 +37,9 @@ class MoveTrial:
 
     def displace(self, pod: api.Pod) -> api.Pod:
         """Take a pod from its node. Returns it as its controller would create it again."""
+        before = (pod, *claims_of(self.cluster, pod))
         self.cluster.remove(pod)
-        self._undo.append(lambda: self.cluster.set(pod))
+        self._undo += [partial(self.cluster.set, each) for each in before]
         return fresh(pod)
 
     def place(self, pod: api.Pod) -> Placement:
@@ -60,8 +63,9 @@ class MoveTrial:
 
 
 def fresh(pod: api.Pod) -> api.Pod:
-    """A pod as its controller would create it again, with the same identity."""
-    return replace(pod, spec=replace(pod.spec, node_name=""), status=api.PodStatus())
+    """A pod as its controller would create it again, with the same identity and claims."""
+    claims = pod.status.resource_claim_statuses
+    return replace(pod, spec=replace(pod.spec, node_name=""), status=api.PodStatus(resource_claim_statuses=claims))
 
 
 def by_priority(pods: Iterable[api.Pod]) -> list[api.Pod]:

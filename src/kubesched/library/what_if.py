@@ -35,7 +35,7 @@ class WhatIfResult:
     @property
     def ok(self) -> bool:
         """Whether every pod that has to leave finds a place and every budget holds."""
-        return self.moved.ok and self.preempted.ok
+        return self.moved.ok and self.preempted.ok and all(each.holds for each in self.budgets)
 
     def to_dict(self) -> dict[str, Any]:
         """The result as a dict that can be written as JSON."""
@@ -45,7 +45,13 @@ class WhatIfResult:
             "waiting": self.waiting.to_dict(),
             "preempted": self.preempted.to_dict(),
             "budgets": [
-                {"budget": each.budget, "allowed": each.allowed, "used": each.used, "refused": each.refused}
+                {
+                    "budget": each.budget,
+                    "allowed": each.allowed,
+                    "used": each.used,
+                    "refused": each.refused,
+                    "lost": each.lost,
+                }
                 for each in self.budgets
             ],
         }
@@ -63,7 +69,8 @@ class WhatIfResult:
 
     def __str__(self) -> str:
         placed = sum(each.fate is Fate.PLACED for each in self.moved)
-        head = f"{placed} of {len(self.moved)} pods move, {len(self.moved.pending)} stay pending"
+        pending = len(self.moved.pending)
+        head = f"{placed} of {len(self.moved)} pods move, {pending} stay{'s' if pending == 1 else ''} pending"
         lines = [f"{each.pod.key}: {each.origin} → {each.node or each.fate.value}" for each in self.moved]
         return "\n".join([head, *lines])
 

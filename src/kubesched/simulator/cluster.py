@@ -133,10 +133,18 @@ class SimulatedCluster:
         if follow is not None:
             follow.row_of = self.scheduler.cluster.nodes.row_of
 
-    async def start(self) -> None:
-        """Start. Returns when the scheduler's caches are filled; that moment is the scenario's time 0."""
+    async def start(self, fill: Callable[[], None] | None = None) -> None:
+        """Start. Returns when the scheduler's caches are filled; that moment is the scenario's time 0.
+
+        `fill` stores the objects that exist at the start. The scheduler starts after it, and knows all of them when it
+        decides about the first pod.
+        """
         if self._replay is not ReplayMode.RECORDED:
             self.embedded.start()
+            await self.clock.settle()
+        self.timeline.follow(self.api)
+        if fill is not None:
+            fill()
         if self._custom is not None:
             self._tasks.append(asyncio.create_task(self._custom.run(), name="scheduler"))
         elif self.scheduler is not None:
@@ -145,7 +153,6 @@ class SimulatedCluster:
                 self._tasks.append(asyncio.create_task(self._recorder.run(), name="events"))
             await self.clock.run_until(self.scheduler.synced.is_set, START_SECONDS)
         await self.clock.settle()
-        self.timeline.follow(self.api)
         if self._autoscaler is not None:
             self._tasks.append(asyncio.create_task(self._autoscaler.run(), name="autoscaler"))
 

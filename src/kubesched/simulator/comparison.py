@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from kubesched.base.intervals import MeanInterval, mean_interval
+from kubesched.base.intervals import MeanInterval, in_digits, mean_interval
 from kubesched.explain.document import Block, Heading, Table, Text
 from kubesched.framework.registry import PluginSource
 from kubesched.library.tables import as_frame
@@ -125,7 +125,7 @@ class ScenarioComparison:
         heads += [f"{each.letter} - {self.variants[0].letter}{width}" for each in self.variants[1:]]
         rows = [self._row(name) for name in MEASURES if any(any(each.values(name)) for each in self.variants)]
         moved = [self.moved(each) for each in self.variants[1:]]
-        rows.append(["moved", "-", *(f"{each.mean:.4g}" for each in moved), *map(_shown, moved)])
+        rows.append(["moved", "-", *(in_digits(each.mean) for each in moved), *map(_shown, moved)])
         blocks.append(Table(tuple(heads), tuple(tuple(row) for row in rows)))
         about = "One run has no intervals; see --seeds." if runs == 1 else "* the interval excludes zero."
         blocks.append(Text(f"{about} moved: pods that go to another node than with the first."))
@@ -135,15 +135,16 @@ class ScenarioComparison:
         return blocks
 
     def _row(self, name: str) -> list[str]:
-        cells = [name, *(f"{each.mean(name):.4g}" for each in self.variants)]
+        cells = [name, *(in_digits(each.mean(name)) for each in self.variants)]
         return [*cells, *(_shown(self.difference(each, name)) for each in self.variants[1:])]
 
 
 def _shown(found: MeanInterval) -> str:
     """A difference with its interval, which one run does not have."""
-    if not isfinite(found.half):
-        return f"{found.mean:+.3g}"
-    return f"{found.mean:+.3g} [{found.low:+.3g}, {found.high:+.3g}]{' *' if found.excludes_zero else ''}"
+    mean, low, high = (in_digits(each, 3, sign="+") for each in (found.mean, found.low, found.high))
+    if not isfinite(found.half) or not (found.mean or found.half):
+        return mean
+    return f"{mean} [{low}, {high}]{' *' if found.excludes_zero else ''}"
 
 
 def _as_json(found: MeanInterval) -> dict[str, float | None]:
@@ -233,7 +234,7 @@ def load_variant(path: Path, letter: str, seeds: Sequence[int]) -> Variant:
     try:
         tree = msgspec.json.decode(path.read_bytes())
         found = msgspec.convert(tree["variants"][0], Variant)
-    except (OSError, KeyError, IndexError, TypeError, msgspec.MsgspecError) as error:
+    except (OSError, KeyError, IndexError, TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
         raise ScenarioFileError([f"{path}: not the JSON of kubesched compare: {error}"]) from None
     runs = {each.seed: each for each in found.runs}
     missing = [str(seed) for seed in seeds if seed not in runs]

@@ -31,6 +31,7 @@ from kubesched.scheduler.build import build_scheduler
 from kubesched.scheduler.journal import decision_of
 from kubesched.scheduler.subscribers.publisher import Subscriber
 from kubesched.simulator.recorded_client import RecordedClient
+from kubesched.simulator.recorded_turns import RecordedTurns
 from kubesched.simulator.report import DecisionDifference, Decisions
 from kubesched.snapshots.contents import Contents, Event, Item, SchedulerStep, StepKind
 
@@ -48,6 +49,8 @@ class DecisionReplay(Subscriber):
         self._began = clock.monotonic()
         self._random = Random(0)
         self._client = RecordedClient()
+        self._turns = RecordedTurns()
+        has_turns = any(step.kind is StepKind.TURN for step in contents.steps)  # earlier versions noted none
         self._scheduler = build_scheduler(
             config,
             registry,
@@ -55,6 +58,7 @@ class DecisionReplay(Subscriber):
             clock,
             self._random,
             subscribers=[self],
+            turns=self._turns if has_turns else None,
             features=Features.of(lambda gate: contents.feature_gates.get(gate, DEFAULTS[gate])),
         )
         self._client.kinds = {(kind.api_version, kind.kind or kind.__name__): kind for kind in self._scheduler.kinds}
@@ -85,13 +89,16 @@ class DecisionReplay(Subscriber):
             self._scheduler.receive(old, obj)
 
     async def step(self, step: SchedulerStep) -> None:
-        """Let the scheduler try a pod, or get a response."""
+        """Let the scheduler try a pod, get a response, or go on with a task."""
         await self._clock.settle()
         body: JSON = msgspec.json.decode(step.data)
         if step.kind is StepKind.ATTEMPT:
             await self._try(body)
         elif step.kind is StepKind.CALL:
             self._client.respond(body)
+            await self._clock.settle()
+        elif step.kind is StepKind.TURN:
+            self._turns.grant(body)
             await self._clock.settle()
 
     async def _try(self, body: JSON) -> None:
@@ -128,6 +135,7 @@ class DecisionReplay(Subscriber):
             attempt.chosen = expected["node"]
         elif attempt.outcome is Outcome.SCHEDULED:
             self._client.refused.add(attempt.pod.uid)
+            self._turns.free.add(attempt.pod.uid)
 
     def _differ(self, recorded: JSON, here: JSON) -> None:
         self._differences.append(

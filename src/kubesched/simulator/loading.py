@@ -12,7 +12,7 @@ from kubesched.simulator.python_file import load_python
 from kubesched.simulator.replay import replay_of
 from kubesched.simulator.scenario import Scenario, ScenarioFileError
 from kubesched.simulator.yaml_file import load_yaml
-from kubesched.snapshots.reader import SUFFIXES, ManifestError
+from kubesched.snapshots.reader import ManifestError
 
 YAML = (".yaml", ".yml", ".json")
 STDIN = Path("-")
@@ -57,14 +57,12 @@ def load(path: Path) -> Scenario:
             return load_python(path)
         if path.suffix in YAML and not _is_contents(path):
             return load_yaml(path)
-        if path.is_dir() or path.name.endswith(SUFFIXES):
-            return replay_of(path)
+        return replay_of(path)
     except OSError as error:
         why = "there is no such file" if isinstance(error, FileNotFoundError) else error.strerror
         raise ScenarioFileError([f"{path}: {why}"]) from None
     except ManifestError as error:
         raise ScenarioFileError(error.problems) from None
-    raise ScenarioFileError([f"{path}: expected a scenario in a file that ends in .py or .yaml, or a snapshot"])
 
 
 def _is_contents(path: Path) -> bool:

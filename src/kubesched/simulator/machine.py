@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from xml.etree import ElementTree
 
 import msgspec
@@ -13,12 +14,34 @@ from kubesched.simulator.report import Report
 _NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that XML forbids, even escaped, such as terminal colours in an error message."""
 
+SOME = 10_000
+"""How many entries of a timeline are formatted at a time."""
+
 
 def as_json(reports: Sequence[Report]) -> str:
     """Format reports as JSON: one object, or a list if there are several. Identical runs give identical text."""
-    bodies = [report.to_dict() for report in reports]
-    text = msgspec.json.encode(bodies[0] if len(bodies) == 1 else bodies, order="deterministic")
-    return msgspec.json.format(text, indent=2).decode()
+    return "".join(json_parts(reports))
+
+
+def json_parts(reports: Sequence[Report]) -> Iterator[str]:
+    """The same text in parts. A timeline may be longer than memory."""
+    bodies = [report.to_dict_without_timeline() for report in reports]
+    text = _formatted(bodies[0] if len(bodies) == 1 else bodies)
+    indent = "\n  " if len(bodies) == 1 else "\n    "  # no other line that is indented so little has this name
+    before, *others = text.split(f'{indent}"timeline": []')
+    yield before
+    for report, after in zip(reports, others, strict=True):
+        yield f'{indent}"timeline": ['
+        entries = report.timeline_dicts()
+        comma = ""
+        while some := list(islice(entries, SOME)):
+            yield comma + _formatted(some)[1:-2].replace("\n", indent)
+            comma = ","
+        yield f"{indent if report.timeline else ''}]{after}"
+
+
+def _formatted(body: object) -> str:
+    return msgspec.json.format(msgspec.json.encode(body, order="deterministic"), indent=2).decode()
 
 
 def as_junit(reports: Sequence[Report]) -> str:

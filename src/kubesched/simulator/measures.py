@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping, Sequence
 from statistics import fmean, pstdev
 from typing import Final
@@ -15,6 +16,7 @@ MEASURES: Final[Mapping[str, str]] = {
     "bound": "bindings",
     "bind_mean": "seconds from creation to binding, mean",
     "bind_p99": "seconds from creation to binding, 99th percentile",
+    "attempts": "scheduling attempts per pod",
     "evictions": "pods that were preempted",
     "nodes_used": "nodes that had pods",
     "cpu": "requested share of all CPUs, mean over time",
@@ -39,6 +41,7 @@ def measure(report: Report, cluster: SimulatedCluster) -> dict[str, float]:
         "bound": float(report.bindings),
         "bind_mean": round(fmean(waits), 6) if waits else 0.0,
         "bind_p99": percentile(waits, 0.99),
+        "attempts": round(timeline.all_attempts / timeline.created, 6) if timeline.created else 0.0,
         "evictions": float(timeline.evictions),
         "nodes_used": float(len(_used(report, nodes.nodes))),
         "cpu": _share([(each.cpu_load.mean(each.began, end), each.milli_cpu) for each in usage]),
@@ -56,15 +59,15 @@ def _used(report: Report, present: Mapping[str, NodeUsage]) -> set[str]:
     return bound | {name for name, each in present.items() if each.pods_load.peak > 0}
 
 
-def bind_seconds(report: Report) -> list[float]:
+def bind_seconds(report: Report) -> Sequence[float]:
     """How long each pod waited for its node, also of pods that are gone."""
     created: dict[str, float] = {}
-    waits = []
+    waits = array("d")
     for entry in report.timeline:
         if entry.kind == "Pod" and entry.what == "created":
             created[entry.name] = entry.time
         elif entry.kind == "Pod" and entry.what == "bound" and entry.name in created:
-            waits.append(entry.time - created[entry.name])
+            waits.append(entry.time - created.pop(entry.name))
     return waits
 
 

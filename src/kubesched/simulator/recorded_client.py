@@ -26,18 +26,16 @@ class RecordedClient:
         """The classes of the kinds that the scheduler reads, by apiVersion and kind."""
         self.refused: set[str] = set()
         """UIDs of pods that were scheduled here and not in the recording: binding them fails."""
-        self._waiting: dict[CallKey, deque[asyncio.Future[api.Object | None]]] = defaultdict(deque)
+        self._waiting: dict[CallKey, list[asyncio.Future[api.Object | None]]] = defaultdict(list)
         self._early: dict[CallKey, deque[JSON]] = defaultdict(deque)
         """Responses to calls that have yet to be made, because they follow a pause."""
 
     def respond(self, called: JSON) -> None:
         """The next recorded response."""
         key: CallKey = (called["call"], called["kind"], called["name"])
-        waiting = self._waiting[key]
-        while waiting and waiting[0].done():  # cancelled
-            waiting.popleft()
+        waiting = self._waiting[key] = [each for each in self._waiting[key] if not each.done()]  # some are cancelled
         if waiting:
-            self._resolve(waiting.popleft(), called)
+            self._resolve(waiting.pop(min(called.get("before", 0), len(waiting) - 1)), called)
         elif key[0] != "bind":  # a response to a bind that nobody waits for: the pod has no node here
             self._early[key].append(called)
 

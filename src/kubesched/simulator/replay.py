@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -82,9 +83,24 @@ async def _nothing(_client: ScenarioClient) -> None:
 
 
 def rescheduled(contents: Contents) -> Contents:
-    """The same cluster with all pods pending, except those that belong to their nodes."""
-    items = [_unplaced(each) if each.kind == "Pod" else each for each in contents.items]
+    """The same cluster with all pods pending, except those that belong to their nodes, and their devices free."""
+    pods = {id(each): _unplaced(each) for each in contents.items if each.kind == "Pod"}
+    staying = {each.meta.uid for each in contents.items if pods.get(id(each)) is each}
+    items = [
+        pods[id(each)] if each.kind == "Pod" else _unclaimed(each, staying) if each.kind == "ResourceClaim" else each
+        for each in contents.items
+    ]
     return replace(contents, items=[each for each in items if each is not None])
+
+
+def _unclaimed(item: Item, staying: Collection[str | None]) -> Item:
+    """A claim on devices as it was made, unless a pod that stays has it."""
+    body = item.body()
+    users = (body.get("status") or {}).get("reservedFor") or ()
+    if any(each.get("uid") in staying for each in users):
+        return item
+    body.pop("status", None)
+    return Item(item.version, item.kind, body, item.where)
 
 
 def _unplaced(item: Item) -> Item | None:
@@ -144,10 +160,13 @@ class Replayer:
                 # Longer than it can run: its recorded end comes first.
                 self.pods[key] = replace(pod, run_seconds=pod.ended + start_delay + ROUNDING)
 
-    async def run(self, client: ScenarioClient) -> None:
-        """Store the objects of the start, then let time pass."""
+    def store_initial(self) -> None:
+        """Store the objects of the start."""
         for why in self._restorer.restore(map(self._as_begun, self._contents.items)).refused:
             self._cluster.timeline.note("note", f"not created: {why}")
+
+    async def run(self, client: ScenarioClient) -> None:
+        """Let time pass, and every change come at its time."""
         if self._decisions is not None:
             for item in self._contents.items:
                 self._decisions.change(Event.ADD, item)
@@ -209,6 +228,8 @@ class Replayer:
         if resource is None:
             return
         body = change.item.body()
+        if self._mode is not ReplayMode.RECORDED and self._is_published_here(body):
+            return
         meta = body.get("metadata") or {}
         key = resource.key(meta.get("namespace", ""), str(meta.get("name")))
         if self._mode is ReplayMode.RECORDED or change.item.kind not in ("Pod", "Node", *DECIDED_HERE):
@@ -220,6 +241,13 @@ class Replayer:
         elif change.event is not Event.UPDATE:
             body.pop("status", None)
             self._store(resource.storage, key, change, body)
+
+    def _is_published_here(self, body: JSON) -> bool:
+        """Whether an object is a ResourceSlice that the simulated kubelet of its node writes too."""
+        if body.get("kind") != "ResourceSlice" or names.DEVICES not in (body["metadata"].get("annotations") or {}):
+            return False
+        node = self._access.get(NODES, str((body.get("spec") or {}).get("nodeName"))) or {"metadata": {}}
+        return names.DEVICES in (node["metadata"].get("annotations") or {})
 
     def _store(self, storage: str, key: str, change: ObjectChange, body: JSON) -> None:
         known = self._access.store.get(storage, key)

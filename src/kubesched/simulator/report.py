@@ -111,9 +111,14 @@ class Report(msgspec.Struct, frozen=True, rename="camel"):
 
     def to_dict(self) -> dict[str, Any]:
         """The report as a dict that can be written as JSON."""
-        body: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(self, objects=()))
+        body = self.to_dict_without_timeline()
+        body["timeline"] = list(self.timeline_dicts())
+        return body
+
+    def to_dict_without_timeline(self) -> dict[str, Any]:
+        """The same with an empty timeline, which may have millions of entries."""
+        body: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(self, objects=(), timeline=()))
         body["objects"] = [msgspec.Raw(each) for each in self.objects]
-        body["timeline"] = [_without_empty(entry._asdict()) for entry in self.timeline]
         body["expectations"] = [
             {**msgspec.to_builtins(each), "holds": each.holds, "message": each.message} for each in self.expectations
         ]
@@ -121,6 +126,10 @@ class Report(msgspec.Struct, frozen=True, rename="camel"):
             if body[name] is None:
                 del body[name]
         return body
+
+    def timeline_dicts(self) -> Iterator[dict[str, Any]]:
+        """What happened, as JSON has it."""
+        return (_without_empty(entry._asdict()) for entry in self.timeline)
 
     def cluster(self, **options: Any) -> Cluster:
         """The cluster at the end, for questions. `options` are those of `kubesched.Cluster`."""
@@ -208,7 +217,7 @@ def make_report(
         changes=timeline.changes,
         digest=timeline.digest,
         expectations=tuple(checked),
-        timeline=[TimelineEntry._make((round(each.time, 3), *each[1:])) for each in timeline.entries],
+        timeline=timeline.entries,
         placements=placements,
         pending=pending,
         utilisation=[_utilisation(node, each, end) for node, each in nodes],

@@ -61,7 +61,20 @@ def run(scenario: Scenario, seed: int | None = None, started: Started | None = N
             )
             if follow is not None:
                 follow.on_same_node = cluster.embedded.kubelets.nodes.has_reported
-            await cluster.start()
+            decisions, replayer = None, None
+            if scenario.replay is ReplayMode.RECORDED and scenario.contents.steps:
+                decisions = DecisionReplay(scenario.contents, config, registry, clock)
+            if scenario.replay is not None:
+                replayer = Replayer(
+                    scenario.contents,
+                    scenario.replay,
+                    cluster,
+                    scenario.speed,
+                    follow=follow is not None,
+                    decisions=decisions,
+                )
+            refused: list[str] = []
+            await cluster.start(lambda: refused.extend(_restore(scenario, cluster, replayer)))
         except Exception as problem:
             if scenario.scheduler is None:
                 raise
@@ -70,10 +83,7 @@ def run(scenario: Scenario, seed: int | None = None, started: Started | None = N
             started(cluster)
         try:
             client = ScenarioClient(cluster)
-            decisions = None
-            if scenario.replay is ReplayMode.RECORDED and scenario.contents.steps:
-                decisions = DecisionReplay(scenario.contents, config, registry, clock)
-            error = await _act(scenario, client, cluster, decisions, follow=follow is not None)
+            error = "\n".join(refused) or await _act(scenario, client, replayer)
             await clock.settle()
             if (crash := cluster.crash) is not None:  # this may be the cause of the other error
                 error = _describe(crash, scenario, "the scheduler ended: ")
@@ -103,32 +113,23 @@ def _rare_collections() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-def _restore(scenario: Scenario, cluster: SimulatedCluster) -> str:
-    """Store the initial objects. Returns why some were refused, or an empty string."""
+def _restore(scenario: Scenario, cluster: SimulatedCluster, replayer: Replayer | None) -> list[str]:
+    """Store the initial objects. Returns why the scenario cannot go on: objects that were refused."""
+    if replayer is not None:
+        replayer.store_initial()
+        return []
     restored = restore(cluster.api, scenario.contents.items)
     if restored.ignored:
         kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(restored.ignored.items()))
         cluster.timeline.note("note", f"ignored: {kinds}")
-    return "\n".join(f"{scenario.source}: {each}" for each in restored.refused)
+    return [each if each.startswith(scenario.source) else f"{scenario.source}: {each}" for each in restored.refused]
 
 
-async def _act(
-    scenario: Scenario,
-    client: ScenarioClient,
-    cluster: SimulatedCluster,
-    decisions: DecisionReplay | None,
-    *,
-    follow: bool,
-) -> str:
+async def _act(scenario: Scenario, client: ScenarioClient, replayer: Replayer | None) -> str:
     """Run the scenario function. Returns the error that ended it early, or an empty string."""
     try:
-        if scenario.replay is not None:
-            replayer = Replayer(
-                scenario.contents, scenario.replay, cluster, scenario.speed, follow=follow, decisions=decisions
-            )
+        if replayer is not None:
             await replayer.run(client)
-        elif refused := _restore(scenario, cluster):
-            return refused
         await scenario.act(client)
         if scenario.duration > client.now:
             await client.sleep_until(scenario.duration)

@@ -49,6 +49,8 @@ class ClusterOptions(msgspec.Struct, frozen=True, rename="camel"):
     """Whether Events are written."""
     pod_steps: bool = True
     """Whether kubelets write every step of a pod's start, or only the last."""
+    ended_pods: int = 0
+    """How many pods that have ended are kept; 0 keeps all."""
 
     node_groups: tuple[NodeGroup, ...] = ()
     """Groups of nodes that come and go as they are needed."""
@@ -61,12 +63,12 @@ class ClusterOptions(msgspec.Struct, frozen=True, rename="camel"):
             yield Problem(join(path, "nodeGroups"), "two groups have the same name")
         for field in msgspec.structs.fields(self):
             value, where = getattr(self, field.name), join(path, field.encode_name)
-            if isinstance(value, Duration) and value < 0:
-                yield Problem(where, "must not be negative", str(value))
-            elif field.type is object and not _is_quantity(value):
+            if field.type is object and not _is_quantity(value):
                 yield Problem(
                     where, "is not a quantity", value, "write a number with or without a suffix, such as 4 or 8Gi"
                 )
+            elif field.type in (Duration, int) and value < 0:
+                yield Problem(where, "must not be negative", str(value))
 
         try:
             parse_devices(self.node_devices)
@@ -91,6 +93,7 @@ class ClusterOptions(msgspec.Struct, frozen=True, rename="camel"):
                 heartbeat=self.heartbeat.seconds,
             ),
             events=self.events,
+            ended_pods=self.ended_pods,
             seed=seed,
         )
 

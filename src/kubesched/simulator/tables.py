@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, islice
 from typing import TypeVar
 
 from rich.console import Console
 from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Table
 
 from kubesched.config.duration import Duration
@@ -30,18 +32,18 @@ STYLES = {
 
 def show(report: Report, out: Console, rows: int = DEFAULT_ROWS) -> None:
     """Print a report. Of a long table, only the first and last `rows` rows."""
-    out.print(_timeline(report.timeline, rows))
+    _show_table(_timeline(report.timeline, rows), out)
     if report.placements:
-        out.print(_placements(report.placements, rows))
+        _show_table(_placements(report.placements, rows), out)
     if report.pending:
-        out.print(_pending(report.pending, rows))
+        _show_table(_pending(report.pending, rows), out)
     if report.utilisation:
-        out.print(_utilisation(report.utilisation, rows))
+        _show_table(_utilisation(report.utilisation, rows), out)
     for each in report.expectations:
         if not each.holds:
             out.print(f"[bold red]✗[/] at {moment(each.time)} expected {escape(each.expected)}")
             for finding in each.findings:
-                out.print(f"    {escape(str(finding))}")
+                out.print(Padding(escape(str(finding)), (0, 0, 0, 4), expand=False))
     if report.agreement is not None:
         out.print(_agreement(report.agreement, rows))
     if report.decisions is not None:
@@ -49,6 +51,14 @@ def show(report: Report, out: Console, rows: int = DEFAULT_ROWS) -> None:
     if report.error:
         out.print(f"[bold red]✗[/] {escape(report.error)}")
     out.print(_verdict(report))
+
+
+def _show_table(table: Table, out: Console) -> None:
+    """Print a table below its title, which may be wider than the table, and an empty line."""
+    out.print(f"[bold]{table.title}[/]")
+    table.title = None
+    out.print(table)
+    out.print()
 
 
 def _verdict(report: Report) -> str:
@@ -95,7 +105,7 @@ def moment(seconds: float) -> str:
 
 
 def _table(title: str, *columns: str, right: Sequence[str] = ()) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    table = Table(title=title, box=None, pad_edge=False)
     for column in columns:
         table.add_column(column, justify="right" if column in right else "left", overflow="fold")
     return table
@@ -103,10 +113,13 @@ def _table(title: str, *columns: str, right: Sequence[str] = ()) -> Table:
 
 def _timeline(entries: Sequence[TimelineEntry], rows: int) -> Table:
     table = _table("Timeline", "time", "what", "", right=("time",))
-    lines = list(_grouped(entries))
-    for line in _ends(lines, 2 * rows):
+    lines = _grouped(entries)
+    first = list(islice(lines, 2 * rows))
+    last = deque(enumerate(lines, len(first) + 1), 2 * rows + 2)
+    number = last[-1][0] if last else len(first)
+    for line in _ends([*first, *(line for _, line in last)], 2 * rows):
         if line is None:
-            table.add_row("", "…", _omitted(len(lines) - 4 * rows, "line"), style="dim")
+            table.add_row("", "…", _omitted(number - 4 * rows, "line"), style="dim")
         else:
             time, what, text = line
             table.add_row(moment(time), f"[{STYLES.get(what, 'none')}]{what}[/]", escape(text))

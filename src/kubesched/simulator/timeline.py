@@ -12,6 +12,7 @@ from kubesched.apiserver.storage.store import ChangeType, StoreEvent
 from kubesched.engine.decision import Decision
 from kubesched.engine.outcome import Outcome
 from kubesched.reconcile.access import NODES, PODS
+from kubesched.simulator.long_list import LongList
 from kubesched.simulator.usage import ClusterUsage
 
 PHASES = {"Running": "running", "Succeeded": "succeeded", "Failed": "failed"}
@@ -38,9 +39,12 @@ class Timeline:
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
         self._started = 0.0
-        self.entries: list[TimelineEntry] = []
+        self.entries = LongList(TimelineEntry)
         self.attempts: Counter[str] = Counter()
-        """Scheduling attempts by the pod's key."""
+        """Scheduling attempts by the pod's key, of pods that exist."""
+        self.all_attempts = 0
+        self.created = 0
+        """Pods that were created."""
         self.created_at: dict[str, float] = {}
         self.bound_at: dict[str, float] = {}
         self.bound = 0
@@ -72,12 +76,13 @@ class Timeline:
 
     def note(self, what: str, text: str, kind: str = "", name: str = "") -> None:
         """Add a line that is not a change in the cluster."""
-        self.entries.append(TimelineEntry(self.seconds, what, kind, name, text))
+        self.entries.append(TimelineEntry(round(self.seconds, 3), what, kind, name, text))
 
     def on_decision(self, decision: Decision) -> None:
         """Count an attempt. If it failed, record why."""
         pod = decision.pod
         self.attempts[pod.key] += 1
+        self.all_attempts += 1
         room = decision.post_filter
         if room is not None and room.nominated_node_name and not decision.node:
             self.evictions += len(room.victims)
@@ -94,24 +99,27 @@ class Timeline:
     def _on_node(self, event: StoreEvent) -> None:
         if event.change is not ChangeType.MODIFIED:
             what = "created" if event.change is ChangeType.ADDED else "deleted"
-            self.entries.append(TimelineEntry(self.seconds, what, "Node", event.record.key))
+            self.entries.append(TimelineEntry(round(self.seconds, 3), what, "Node", event.record.key))
 
     def _on_pod(self, event: StoreEvent) -> None:
         record, previous, now = event.record, event.previous, self._now() - self._started
+        time = round(now, 3)
         if event.change is ChangeType.DELETED:
-            self.entries.append(TimelineEntry(now, "deleted", "Pod", record.key))
+            for known in (self.attempts, self.created_at, self.bound_at):
+                known.pop(record.key, None)
+            self.entries.append(TimelineEntry(time, "deleted", "Pod", record.key))
             return
         if previous is None:
+            self.created += 1
             self.created_at[record.key] = now
-            self.bound_at.pop(record.key, None)
-            self.entries.append(TimelineEntry(now, "created", "Pod", record.key))
+            self.entries.append(TimelineEntry(time, "created", "Pod", record.key))
         before = {} if previous is None else previous.fields
         node = record.fields.get("spec.nodeName", "")
         if node and not before.get("spec.nodeName"):
             self.bound += 1
             self.bound_at[record.key] = now
             requests = self.usage.requests_of(record.key)
-            self.entries.append(TimelineEntry(now, "bound", "Pod", record.key, node, *requests))
+            self.entries.append(TimelineEntry(time, "bound", "Pod", record.key, node, *requests))
         phase = record.fields.get("status.phase", "")
         if phase in PHASES and phase != before.get("status.phase"):
-            self.entries.append(TimelineEntry(now, PHASES[phase], "Pod", record.key, node))
+            self.entries.append(TimelineEntry(time, PHASES[phase], "Pod", record.key, node))

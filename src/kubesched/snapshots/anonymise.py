@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
+from kubesched.base.annotations import DEVICES
 from kubesched.base.types import JSON
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyz234567"
@@ -48,7 +49,7 @@ KEPT_FIELDS = frozenset(
     (
         *("apiVersion", "kind", "schedulerName", "operator", "resourceVersion", "topologyPolicy", "fieldPath"),
         *("resourceName", "extendedResourceName", "schedule", "timeZone"),
-        *("completedIndexes", "failedIndexes", "succeededIndexes"),
+        *("completedIndexes", "failedIndexes", "succeededIndexes", "$patch"),
     )
 )
 NAMES = frozenset(
@@ -81,8 +82,13 @@ LEFT_OUT = frozenset(
         *("dnsConfig", "parameters", "opaque", "finalizers", "securityContext", "config", "disruptedPods"),
     )
 )
-OWN_ANNOTATIONS = ("kubesched.io/", "snapshot.kubesched.io/")
-KEPT_ANNOTATIONS = (*OWN_ANNOTATIONS, "kubernetes.io/config.mirror", "volume.kubernetes.io/selected-node")
+PLAIN_ANNOTATIONS = (
+    *("kubesched.io/", "snapshot.kubesched.io/", "storageclass.kubernetes.io/is-default-class"),
+    *("cluster-autoscaler.kubernetes.io/safe-to-evict", "karpenter.sh/do-not-disrupt"),
+    *("controller.kubernetes.io/pod-deletion-cost", "preemption-toleration.scheduling.x-k8s.io/"),
+)
+"""Beginnings of annotations whose values name nothing and on which answers depend."""
+KEPT_ANNOTATIONS = (*PLAIN_ANNOTATIONS, "kubernetes.io/config.mirror", "volume.kubernetes.io/selected-node")
 
 
 class Anonymiser:
@@ -187,9 +193,10 @@ class Anonymiser:
 
     def _annotations(self, annotations: Mapping[str, Any]) -> JSON:
         return {
-            name: text if name.startswith(OWN_ANNOTATIONS) else self.name(str(text))
+            name: text if name.startswith(PLAIN_ANNOTATIONS) else self.name(str(text))
             for name, text in annotations.items()
-            if name.startswith(KEPT_ANNOTATIONS)
+            # Its devices are in ResourceSlices; the description names their driver.
+            if name.startswith(KEPT_ANNOTATIONS) and name != DEVICES
         }
 
 

@@ -1,7 +1,7 @@
 """What is left out of a snapshot: secrets, and everything that commonly contains some and that scheduling never reads.
 
-Containers lose their environment, commands, arguments, probes and hooks; volumes their options. Annotations that repeat
-the whole object go too, and so does what only the API server reads.
+Containers lose their environment, commands, arguments, probes and hooks; volumes their options; devices the parameters
+for their drivers. Annotations that repeat the whole object go too, and so does what only the API server reads.
 """
 
 from __future__ import annotations
@@ -50,6 +50,8 @@ class Cleaner:
                 return {name: text for name, text in value.items() if name not in ANNOTATIONS}
             if key == "flexVolume":
                 value = {name: each for name, each in value.items() if name != "options"}
+            if key == "opaque":
+                value = {**value, "parameters": {}}
             return self._template(value) if key == "template" else self(value)
         if isinstance(value, list):
             if key in CONTAINERS:

@@ -30,6 +30,7 @@ class _Meta(msgspec.Struct, rename="camel"):
     name: str | None = None
     namespace: str | None = None
     resource_version: str | None = None
+    creation_timestamp: Any = None
     uid: str | None = None
 
 
@@ -68,9 +69,9 @@ class Item:
 
     @property
     def was_read(self) -> bool:
-        """Whether the object was read from a cluster and not written by hand."""
+        """Whether the object was read from a cluster and not written by hand. kwok removes versions."""
         meta = self.meta
-        return bool(meta.resource_version and meta.uid)
+        return bool(meta.uid and (meta.resource_version or meta.creation_timestamp))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,8 @@ class StepKind(Enum):
     DECISION = "Decision"
     CALL = "Call"
     """The API server has responded to the scheduler."""
+    TURN = "Turn"
+    """A task beside the scheduling cycles goes on."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from kubesched.base.log import ERROR, Log
 from kubesched.base.types import JSON
 from kubesched.config import dump
 from kubesched.config.types import KubeSchedulerConfiguration
-from kubesched.snapshots.cleaning import ANNOTATIONS, FORBIDDEN_KINDS
+from kubesched.snapshots.cleaning import ANNOTATIONS, FORBIDDEN_KINDS, Cleaner
 from kubesched.snapshots.contents import Event, StepKind
 from kubesched.snapshots.recording import RecordingWriter
 
@@ -31,6 +31,7 @@ DECIDING = ("profiles", "percentageOfNodesToScore", "podInitialBackoffSeconds", 
 CLOSE_SECONDS = 60.0
 MOST_WAITING = 500_000
 """Lines in memory while the disk is slow: the objects of a large cluster at the start, and more."""
+_CLEAN = Cleaner()
 Line = tuple[Event | StepKind | None, bytes, float]
 """An event with its object and its time; no event for an object that exists at the start."""
 
@@ -77,6 +78,10 @@ class JournalFile:
         body = called if result is None else {**called, "result": msgspec.Raw(encoded(result))}
         self._put((StepKind.CALL, msgspec.json.encode(body), moment))
 
+    def turn(self, taken: JSON, moment: float) -> None:
+        """Write that a task beside the scheduling cycles goes on."""
+        self._put((StepKind.TURN, msgspec.json.encode(taken), moment))
+
     def close(self) -> None:
         """Write the rest, and the end."""
         self._lines.put(None)
@@ -105,12 +110,15 @@ class JournalFile:
 
 
 def encoded(obj: api.Object) -> bytes:
-    """An object as JSON, without annotations that may contain secrets."""
+    """An object as JSON, without annotations and parameters of devices that may contain secrets."""
     if not ANNOTATIONS.isdisjoint(obj.metadata.annotations):
         kept = {name: text for name, text in obj.metadata.annotations.items() if name not in ANNOTATIONS}
         obj = msgspec.structs.replace(obj, metadata=msgspec.structs.replace(obj.metadata, annotations=kept))
     kind = msgspec.json.encode({"apiVersion": obj.api_version, "kind": obj.kind or type(obj).__name__})
-    return kind[:-1] + b"," + msgspec.json.encode(obj)[1:]
+    data = msgspec.json.encode(obj)
+    if b'"opaque":' in data:
+        data = msgspec.json.encode(_CLEAN(msgspec.json.decode(data)))
+    return kind[:-1] + b"," + data[1:]
 
 
 def _header(config: KubeSchedulerConfiguration, features: Features) -> Mapping[str, Any]:

@@ -98,6 +98,10 @@ class SnapshotSource:
                     body = _body(whole, each, clean)
                     if wanted(kind.kind, body):
                         found.append(body)
+        places = {each["metadata"].get("namespace") for each in found}
+        for name in self.selection.namespaces:
+            if name not in places:
+                self.warn(f"nothing was found in namespace {name}")
         return found
 
     async def _list(self, client: HttpClient, kind: type[api.Object]) -> Sequence[api.Object]:
@@ -116,10 +120,14 @@ class SnapshotSource:
         changed: Callable[[Event, JSON], None],
         stop: asyncio.Event,
     ) -> None:
-        """Call `started` with all objects, then `changed` with every change until `stop` is set."""
+        """Call `started` with all objects, then `changed` with every change until `stop` is set.
+
+        Raises `ApiError` or `OSError` if the cluster cannot be reached, or nodes or pods may not be read.
+        """
         wanted, clean = _Filter(self.selection), Cleaner()
         whole = WholeObjects({kind: lambda _obj: True for kind in _types()})
         async with HttpClient(self.connection, whole=whole, qps=-1) as client:
+            await _reach(client)
             handlers = [_Handler(whole, kind.kind, wanted, clean) for kind in _types()]
             informers = [Informer(client, kind, each) for kind, each in zip(_types(), handlers, strict=True)]
             # One after the other: the names of the nodes must be known before the pods.
@@ -147,6 +155,15 @@ class SnapshotSource:
             raise error
         if error.code == 403:
             self.warn(f"left out: {error.message}")
+
+
+async def _reach(client: HttpClient) -> None:
+    """Raise at once what is wrong with the address or the credentials: an informer would try again and again."""
+    try:
+        await client.get("/version")
+    except ApiError as error:
+        if error.code == 401:
+            raise
 
 
 class _Handler:
@@ -237,5 +254,12 @@ def kubeconfig_of(path: str | os.PathLike[str] | None, context: str | None) -> K
         listed = os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
         config = load_files(listed.split(os.pathsep))
         if not config.files:
-            raise KubeconfigError(listed, "", "no such file", "give its path, or set KUBECONFIG")
-    return config if context is None else replace(config, current_context=context)
+            raise KubeconfigError(listed, "", "no such file", "name a kubeconfig with --kubeconfig or KUBECONFIG")
+    if context is None:
+        return config
+    if context not in config.contexts:
+        known = ", ".join(sorted(config.contexts)) or "none"
+        raise KubeconfigError(
+            ", ".join(config.files), "contexts", f"there is no context {context!r}", f"there are: {known}"
+        )
+    return replace(config, current_context=context)

@@ -5,7 +5,9 @@ The record of kube-scheduler-simulator has the lines of our own recordings, and 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from statistics import median
 from typing import Any
 
@@ -15,6 +17,7 @@ from kubesched.apiserver.kinds.registry import BUILT_IN, ApiResource
 from kubesched.apiserver.kinds.schema import type_of
 from kubesched.apiserver.rest.patch import strategic_merge
 from kubesched.base.annotations import RUN_TIME
+from kubesched.base.clocks import START
 from kubesched.base.types import JSON
 from kubesched.config.validation import REMOVED
 from kubesched.snapshots.contents import Contents, Event, Item, Key, ObjectChange, Raw
@@ -71,7 +74,18 @@ def _without_removed_plugins(tree: Any) -> Any:
 
 # --- kwok -------------------------------------------------------------------------------------------------------------
 
+_OFFSET = re.compile(rb"\$\(time-offset-nanosecond (-?\d{1,18})\)")
+"""How kwok writes all times in a file: since the moment at which it began to write."""
 _METHODS = {"create": Event.ADD, "patch": Event.UPDATE, "delete": Event.DELETE}
+
+
+def with_times(text: bytes) -> bytes:
+    """A file of kwok with times instead of offsets from the start of a replay; any other file as it is."""
+    return _OFFSET.sub(lambda found: _time(int(found[1])), text) if b"$(time-offset-nanosecond " in text else text
+
+
+def _time(nanoseconds: int) -> bytes:
+    return datetime.fromtimestamp(START + nanoseconds // 10**9, UTC).strftime("%Y-%m-%dT%H:%M:%SZ").encode()
 
 
 def is_patch(version: str, kind: str) -> bool:
@@ -94,7 +108,7 @@ def patch(contents: Contents, latest: dict[Key, Item], tree: Mapping[str, Any], 
         body = _patched(latest, known, name, template)
     else:
         body = {**template, "metadata": {**(template.get("metadata") or {}), **name}}
-    item = Item(known.group_version, known.kind, body, where)
+    item = Item(known.group_version, known.kind, {"apiVersion": known.group_version, "kind": known.kind, **body}, where)
     seconds = nanoseconds / 1e9
     latest[item.key] = item
     contents.changes.append(ObjectChange(seconds, event, item))

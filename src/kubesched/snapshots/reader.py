@@ -8,6 +8,7 @@ recognised by its content. Every problem is collected, with file and place.
 from __future__ import annotations
 
 import json
+import re
 import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -24,6 +25,9 @@ from kubesched.snapshots.recording import is_recording, read_recording
 SUFFIXES = (".json", ".yaml", ".yml", ".jsonl", ".json.gz", ".jsonl.gz", ".sktrace")
 MANIFESTS = (".json", ".yaml", ".yml")
 GZIP = b"\x1f\x8b"
+_BOLT = slice(16, 20), b"\xed\xda\x0c\xed"
+"""Where a database of etcd says what it is, and how."""
+_JSON = re.compile(rb"\s*(\[\s*)?\{\s*\"")
 MOST_BYTES = 4 << 30
 """The largest file that is read, after decompression."""
 _TOOLS = ("kustomization.yaml", "kustomization.yml", "Chart.yaml", "values.yaml")
@@ -88,11 +92,17 @@ class Reader:
     def read_text(self, text: bytes, where: str) -> None:
         """Read the content of a file."""
         try:
-            text = decompressed(text)
+            text, whole = decompressed(text)
+            text = neighbours.with_times(text)
+            place, sign = _BOLT
+            if text[place] == sign:
+                raise ValueError("a database of etcd; kwokctl snapshot save --format k8s writes what can be read here")
             if neighbours.is_simkube(text):
                 self.contents.add(neighbours.simkube(text))
             elif is_recording(text):
                 self.contents.add(read_recording(text, where))
+            elif not whole:
+                raise ValueError("the compressed file is cut off")
             else:
                 self._read_documents(text, where)
         except (InvalidObject, ValueError, RecursionError) as error:
@@ -123,13 +133,15 @@ class Reader:
             self.problems.append(_at(where, str(error)))
 
     def _read_documents(self, text: bytes, where: str) -> None:
+        problem = ""
         if text.lstrip()[:1] in (b"{", b"["):
             try:
                 # Objects stay text until they are needed: a snapshot may have hundreds of megabytes.
                 is_list = text.lstrip()[:1] == b"["
                 raw = msgspec.json.decode(text, type=list[msgspec.Raw]) if is_list else [_one_value(text)]
-            except (msgspec.DecodeError, RecursionError):
-                pass  # several JSON values one after the other, or a YAML flow mapping
+            except (msgspec.DecodeError, RecursionError) as error:
+                # Or several JSON values one after the other, or a YAML flow mapping.
+                problem = f"not valid JSON: {error}" if _JSON.match(text) else ""
             else:
                 for each in raw:
                     self.read_object(bytes(each), where)
@@ -137,7 +149,7 @@ class Reader:
         try:
             documents = _json_values(text) or read_yaml_documents(text)
         except (ValueError, RecursionError) as error:
-            self.problems.append(_at(where, f"not valid YAML or JSON: {' '.join(str(error).split())}"))
+            self.problems.append(_at(where, problem or f"not valid YAML or JSON: {' '.join(str(error).split())}"))
             return
         for number, document in enumerate(documents, 1):
             here = f"{where}, document {number}" if len(documents) > 1 else where
@@ -165,10 +177,11 @@ def unwrapped(value: object) -> list[object]:
     return [each.body() for each in reader.contents.items] if not reader.problems else [value]
 
 
-def decompressed(data: bytes) -> bytes:
-    """The data, decompressed if it is in gzip's format. Of a file that was cut off, what there is."""
+def decompressed(data: bytes) -> tuple[bytes, bool]:
+    """The data, decompressed if it is in gzip's format, and whether it is whole: of a file that was cut off, what
+    there is."""
     if not data.startswith(GZIP):
-        return data
+        return data, True
     parts: list[bytes] = []
     left = MOST_BYTES
     while data:
@@ -181,7 +194,7 @@ def decompressed(data: bytes) -> bytes:
         if left <= 0 or stream.unconsumed_tail:
             raise ValueError(f"more than {MOST_BYTES:,} bytes after decompression")
         data = stream.unused_data
-    return b"".join(parts)
+    return b"".join(parts), stream.eof
 
 
 def _is_report(data: Raw) -> bool:

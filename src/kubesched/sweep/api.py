@@ -20,6 +20,8 @@ from kubesched.sweep.space import parameters
 from kubesched.sweep.sweeping import Shown, run_jobs, summary
 from kubesched.sweep.tuning import Objective, RunAll, Task, Tuned, TuningError, search
 
+DEFAULT = "default"
+"""Instead of a file: kube-scheduler's default configuration."""
 OWN = "own"
 """The label of a scenario's own configuration."""
 Files = str | Path | Iterable[str | Path]
@@ -101,7 +103,8 @@ def sweep(
 ) -> Sweep:
     """Run every scenario with every configuration and every seed.
 
-    `configs` are files, or configurations as dicts by name; without any, each scenario's own. `results` is an SQLite
+    `configs` are files or the word ``default``, or configurations as dicts by name; without any, each scenario's own.
+    `results` is an SQLite
     file: runs that it has are not repeated. `executor` is what ``--executor`` takes, or any
     `concurrent.futures.Executor`; processes are started anew, so a script needs ``if __name__ == "__main__"``. `shown`
     is called with the progress after each run. Raises `ScenarioFileError` before anything runs.
@@ -190,7 +193,10 @@ def _named(configs: Configs) -> dict[str, Mapping[str, Any] | str]:
         }
     paths = list(map(Path, configs))
     stems = [each.stem for each in paths]
-    return {each.stem if stems.count(each.stem) == 1 else str(each): str(each.absolute()) for each in paths}
+    return {
+        each.stem if stems.count(each.stem) == 1 else str(each): {} if str(each) == DEFAULT else str(each.absolute())
+        for each in paths
+    }
 
 
 def _tree(config: str | Path | Mapping[str, Any] | None) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import multiprocessing
 import os
+import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
@@ -29,7 +30,8 @@ def opened_executor(spec: str = PROCESSES, workers: int | None = None) -> Iterat
     if spec == PROCESSES:
         # Forked workers would inherit threads and open files; fresh ones are the same everywhere.
         context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(workers or os.cpu_count(), mp_context=context) as processes:
+        count = workers or os.cpu_count()
+        with ProcessPoolExecutor(count, mp_context=context, initializer=_end_at_ctrl_c) as processes:
             yield processes
     elif spec == "joblib":
         with _joblib(workers) as reusable:
@@ -45,6 +47,11 @@ def opened_executor(spec: str = PROCESSES, workers: int | None = None) -> Iterat
             yield made
     else:
         raise ExecutorError(f"{spec!r} is no executor; give processes, joblib, dask:ADDRESS, ray or module:function")
+
+
+def _end_at_ctrl_c() -> None:
+    """Let Ctrl-C, which a terminal sends to all processes, end this one without a traceback."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @contextmanager

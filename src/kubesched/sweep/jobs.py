@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import time
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from importlib import metadata
 from pathlib import Path
-from statistics import fmean, pstdev
+from statistics import pstdev
 from typing import Any
 
 import msgspec
@@ -27,15 +29,19 @@ METRICS: Mapping[str, str] = {
     "bindP99": "the same, 99th percentile",
     "attempts": "mean attempts per pod",
     "nodesUsed": "nodes that had a pod at any time",
-    "cpu": "mean requested part of CPU of all nodes, over time",
+    "cpu": "requested share of all CPUs, mean over time",
     "memory": "the same of memory",
-    "cpuSpread": "standard deviation of that part between nodes: 0 if all are equally full",
-    "fragmentation": "mean difference between the parts of CPU and memory that are free on a node, at the end",
+    "cpuSpread": "standard deviation of that share between nodes: 0 if all are equally full",
+    "fragmentation": "share of the free CPUs at the end that an average pod cannot use",
     "evictions": "pods that were preempted",
     "nodeHours": "hours of all nodes together",
     "cost": "price of the nodes of node groups",
 }
 """What is measured in each run."""
+
+_FILE = re.compile(rb"[\w./-]+\.(?:ya?ml|jsonl?|py|csv|gz)\b")
+MOST_TEXT = 1 << 20
+"""Larger scenarios are snapshots, which name no files."""
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -55,6 +61,8 @@ class Job(msgspec.Struct, frozen=True):
         digest = hashlib.sha256()
         config = self.config if isinstance(self.config, str) else None
         files = [self.scenario, config, *(each.partition(":")[0] for each in self.plugins)]
+        files += map(str, _named_in(Path(self.scenario)))
+        digest.update(metadata.version("kubesched").encode())
         for path in (Path(each) for each in files if each):
             digest.update(msgspec.json.encode([str(path), _hash_of(path)]))
         arrivals = Path(self.scenario).with_suffix(SUFFIX)
@@ -63,6 +71,14 @@ class Job(msgspec.Struct, frozen=True):
         tree = None if isinstance(self.config, str) else self.config
         digest.update(msgspec.json.encode([tree, self.seed, list(self.plugins)], order="deterministic"))
         return digest.hexdigest()
+
+
+def _named_in(scenario: Path) -> list[Path]:
+    """The files that a scenario names: manifests, a configuration, plugins, data."""
+    if not scenario.is_file() or scenario.stat().st_size > MOST_TEXT:
+        return []
+    words = sorted({each.decode() for each in _FILE.findall(scenario.read_bytes())})
+    return [path for word in words if (path := scenario.parent / word).is_file() and path != scenario]
 
 
 def _hash_of(path: Path) -> str:
@@ -107,26 +123,20 @@ def run_job(job: Job) -> RunOutcome:
 
 def measured(report: Report) -> dict[str, float]:
     """The metrics of a run."""
-    waits = sorted(each.bound_after for each in report.placements) or [0.0]
-    tries = [*(each.attempts for each in report.placements), *(each.attempts for each in report.pending)] or [0]
-    nodes = report.utilisation
-    used = {each.node for each in nodes if each.cpu.peak or each.memory.peak} | {
-        each.node for each in report.placements
-    }
-    cpu = [each.cpu.mean for each in nodes] or [0.0]
+    nodes, measures = report.utilisation, report.measures
     found = {
         "bound": float(report.bindings),
         "pending": float(len(report.pending)),
-        "bindMean": fmean(waits),
-        "bindP99": waits[min(len(waits) - 1, int(len(waits) * 0.99))],
-        "attempts": fmean(tries),
-        "nodesUsed": float(len(used)),
-        "cpu": fmean(cpu),
-        "memory": fmean([each.memory.mean for each in nodes] or [0.0]),
-        "cpuSpread": pstdev(cpu),
-        "fragmentation": fmean([abs(each.cpu.end - each.memory.end) for each in nodes] or [0.0]),
-        "evictions": report.measures.get("evictions", 0.0),
-        "nodeHours": report.measures.get("node_hours", 0.0),
-        "cost": report.measures.get("cost", 0.0),
+        "bindMean": measures["bind_mean"],
+        "bindP99": measures["bind_p99"],
+        "attempts": measures["attempts"],
+        "nodesUsed": measures["nodes_used"],
+        "cpu": measures["cpu"],
+        "memory": measures["memory"],
+        "cpuSpread": pstdev([each.cpu.mean for each in nodes] or [0.0]),
+        "fragmentation": measures["fragmentation"],
+        "evictions": measures["evictions"],
+        "nodeHours": measures["node_hours"],
+        "cost": measures["cost"],
     }
     return {name: round(value, 6) for name, value in found.items()}
