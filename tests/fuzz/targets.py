@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from hypothesis import strategies as st
@@ -19,6 +20,7 @@ from tests.fuzz import shapes
 from tests.fuzz.damage import CORPUS, cut_up, documents, kept
 from tests.fuzz.server_process import STATUS, Servers
 from tests.fuzz.watched import one_line, watch
+from tests.fuzz.writes import writes as shapes_of_writes
 
 from kubesched.apiserver.apiserver import ApiServer
 from kubesched.apiserver.inprocess.local import LocalClient
@@ -162,6 +164,35 @@ def patches() -> Iterator[Check]:
         yield check
 
 
+@contextmanager
+def writes() -> Iterator[Check]:
+    """A server in which an object of any kind is created, replaced, patched, read and deleted."""
+    client, written = LocalClient(ApiServer()), 0
+    with asyncio.Runner() as runner:
+
+        def send(method: str, path: str, body: Any = None, kind: str = "application/json") -> int:
+            response = runner.run(client.send(method, path, body, content_type=kind))
+            assert response.status < 500 or NO_TYPE in response.body, response.body
+            return response.status
+
+        def check(text: bytes) -> None:
+            nonlocal client, written
+            written += 1
+            if written % EVERY == 0:  # what finalizers keep must not fill the memory
+                client = LocalClient(ApiServer())
+            write = msgspec.json.decode(text)
+            if send("POST", write["path"], write["body"]) != 201:
+                return
+            path = f"{write['path']}/{write['body']['metadata']['name']}"
+            send("PUT", path, write["body"])
+            for kind in TYPES[1:3]:
+                send("PATCH", path, write["patch"], kind)
+            for method in ("GET", "DELETE"):
+                send(method, path)
+
+        yield check
+
+
 def repeated(text: bytes, times: int) -> bytes:
     """The operations of a JSON patch, also those that copy, many times over."""
     inner = text.strip().removeprefix(b"[").removesuffix(b"]")
@@ -202,6 +233,7 @@ TARGETS = {
     "extender": Target("extender", documents("extender"), plainly(extender)),
     "cel": Target("cel", EXPRESSIONS, plainly(cel)),
     "patches": Target("patches", PATCHES, patches),
+    "writes": Target("writes", shapes_of_writes(), writes),
     "api-server": Target("requests", SEVERAL_REQUESTS, lambda: requests("api", 60.0)),
     "secure-port": Target("requests", cut_up("requests"), lambda: requests("secure", 0.05)),
 }

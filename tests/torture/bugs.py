@@ -262,6 +262,12 @@ BUGS = (
         "if len(self.mask) != table.size:",
         meets="cordoned",
     ),
+    Bug(
+        "cached scores miss what pods changed",
+        "engine/cache.py",
+        "        self.ranked[row] = total if passes else -1\n",
+        "",
+    ),
     # --- binding
     Bug(
         "an unclear bind counts as failed", BINDING, "attempt.unclear and await self._turns_out_bound(attempt)", "False"
@@ -300,7 +306,7 @@ BUGS = (
         "        (lambda *_: None)(plugin, f",
     ),
     # --- the cluster
-    Bug("assumed pods are not marked", STATE, "        self.assumed.add(info.pod.uid)\n", ""),
+    Bug("assumed pods are not marked", STATE, "        self.assumed.add(uid)\n", ""),
     Bug(
         "assumptions are never undone",
         STATE,
@@ -311,8 +317,8 @@ BUGS = (
     Bug(
         "a pod that moves counts twice",
         STATE,
-        "            self._take_off(known)\n        self._place(info, pod.node_name)",
-        "        self._place(info, pod.node_name)",
+        "            self._take_off(known)\n        self._place(info, node_name)",
+        "        self._place(info, node_name)",
     ),
     Bug(
         "pods that have ended keep their places",

@@ -86,7 +86,8 @@ def check_rebuild(world: World, replica: Replica, *, caches: bool) -> None:
     scheduler = _settled(replica)
     if scheduler is None:
         return
-    for text in world.rebuilding.differences(scheduler, caches=caches, except_of=LIAR):
+    liar = LIAR if world.plan.liar else ""
+    for text in world.rebuilding.differences(scheduler, caches=caches, except_of=liar):
         world.report("rebuild", f"{replica.name}: {text}")
 
 

@@ -10,13 +10,14 @@ import numpy as np
 from kubesched.api import objects as api
 from kubesched.apiserver.storage.store import ChangeType, StoreEvent
 from kubesched.base.types import JSON
+from kubesched.client.informer import Informer
 from kubesched.engine.outcome import Outcome
 from kubesched.framework.status import Code
 from kubesched.queue.pods import QueuedPodInfo
 from kubesched.scheduler.attempt import Attempt, Dropped
 from kubesched.scheduler.scheduler import Scheduler
 from kubesched.scheduler.subscribers.publisher import Subscriber
-from kubesched.torture.moods import LIE
+from kubesched.torture.moods import LIAR, LIE, MOODY
 from kubesched.torture.oracle import SeenCluster, SeenStorage, fits, objections, required_terms
 from kubesched.torture.workload import ZONE
 
@@ -39,14 +40,25 @@ HELPED_BY_PODS = frozenset(("InterPodAffinity", "PodTopologySpread"))
 class Witness(Subscriber):
     """Follows the attempts of one scheduler process and checks each decision against what the process had seen."""
 
-    def __init__(self, replica: Replica, report: Report, has_bound: Callable[[Witness, api.Pod, str], bool]) -> None:
+    def __init__(
+        self,
+        replica: Replica,
+        report: Report,
+        has_bound: Callable[[Witness, api.Pod, str], bool],
+        bindings: Container[tuple[str, str]],
+    ) -> None:
+        """`bindings` has the UID and the node of every binding that the API server ever stored."""
         self.replica = replica
+        self._bindings = bindings
         self._report = report
         self._has_bound = has_bound
         self._placed: dict[str, tuple[api.Pod, str]] = {}
         self._known_at: dict[str, Mapping[str, str]] = {}
         """The nodes and CSINodes, by UID, that the process knew when it last tried a pod (by its UID), with their
         zones."""
+        self._promised: dict[str, list[api.Pod]] = {}
+        """The pods that were nominated in memory only, not in their status, when the process last tried a pod (by its
+        UID)."""
         self.decided_nodes: dict[str, set[str]] = {}
         """The nodes that were ever chosen for a pod, by UID."""
         self.knew_limits: set[str] = set()
@@ -65,6 +77,8 @@ class Witness(Subscriber):
         said = attempt.post_filter_status
         failed = said is not None and (said.code is Code.ERROR or LIE in said.message)
         (self.failed_preemptions.add if failed else self.failed_preemptions.discard)(attempt.pod.uid)
+        if attempt.where and attempt.plugin not in (MOODY, LIAR):
+            self._report("a plugin raised", f"{self.replica.name} tries {attempt.pod.key}: {attempt.message}")
         if attempt.outcome is not Outcome.SCHEDULED:
             return
         scheduler = self.replica.scheduler
@@ -86,17 +100,24 @@ class Witness(Subscriber):
             self._known_at[pod.uid] = {
                 obj.uid: obj.labels.get(ZONE, "") for kind in (api.Node, api.CSINode) for obj in cluster.all(kind)
             }
+            nominated = [info.pod for node in cluster.nominations.nodes for info in cluster.nominations.on(node)]
+            known = [self.replica.seen_pod(each) for each in nominated if each.uid != pod.uid]
+            self._promised[pod.uid] = [each for each in known if each is not None and not each.nominated_node_name]
 
     def is_new(self, obj: api.Object, pod: api.Pod) -> bool:
         """Whether a node or CSINode came after the last attempt at a pod."""
         return obj.uid not in self._known_at.get(pod.uid, {})
 
     def waits_as_upstream(self, queued: QueuedPodInfo, node: api.Node) -> bool:
-        """Whether only the anti-affinity of others kept a pod away, until a node came or moved to another zone.
+        """Whether upstream has no event for a pod that fits now, so that it waits for the five-minute retry.
 
-        It may be this node, or another one that took the others with it. Upstream's InterPodAffinity asks only whether
-        such a node can satisfy the affinity terms of the pod itself. If not, the pod waits for the five-minute retry.
+        One reason is a nomination that kept the place and ended before it was written to the pod's status. The other is
+        that only the anti-affinity of others kept the pod away, until a node came or moved to another zone. It may be
+        this node, or another one that took the others with it. Upstream's InterPodAffinity asks only whether such a
+        node can satisfy the affinity terms of the pod itself.
         """
+        if any(self._has_lost_promise(each) for each in self._promised.get(queued.pod.uid, ())):
+            return True
         if "InterPodAffinity" not in queued.rejectors:
             return False
         known = self._known_at.get(queued.pod.uid, {})
@@ -105,6 +126,12 @@ class Witness(Subscriber):
             return not keys
         nodes = self.replica.seen(api.Node)
         return ZONE not in keys and any(known.get(each.uid) not in (None, each.labels.get(ZONE, "")) for each in nodes)
+
+    def _has_lost_promise(self, pod: api.Pod) -> bool:
+        """Whether a pod that was nominated is not any more, and has no node either."""
+        scheduler, known = self.replica.scheduler, self.replica.seen_pod(pod)
+        nominated = scheduler is not None and scheduler.cluster.nominations.node_of(pod.uid)
+        return not nominated and (known is None or not known.node_name)
 
     def view(self, *, leaving: bool = False) -> SeenCluster:
         """What the process has seen, and what it has placed itself, `leaving` pods only if asked."""
@@ -150,6 +177,13 @@ class Witness(Subscriber):
         self._placed[pod.uid] = (pod, attempt.chosen)
         self.decided_nodes.setdefault(pod.uid, set()).add(attempt.chosen)
 
+    def bound(self, attempt: Attempt) -> None:
+        if (attempt.assumed.uid, attempt.chosen) not in self._bindings:
+            self._report(
+                "not bound",
+                f"{self.replica.name} takes {attempt.assumed.key} for bound to {attempt.chosen}, which it is not",
+            )
+
     def has_placed(self, uid: str, node: str) -> bool:
         """Whether the process has placed a pod on a node, and the watch has not delivered it yet."""
         return uid in self._placed and self._placed[uid][1] == node
@@ -176,7 +210,8 @@ class StoreWatcher:
         self.nodes: dict[str, str] = {}
         self.everyone: set[str] = set()
         """UIDs of all pods that ever were."""
-        self.once_bound: set[str] = set()
+        self.bindings: set[tuple[str, str]] = set()
+        """The UID and the node of every pod that was ever bound."""
         self.bound = 0
 
     def on_pod(self, event: StoreEvent, pod: JSON) -> None:
@@ -187,7 +222,7 @@ class StoreWatcher:
             self._report("bound twice", f"{event.record.key} moves from {before} to {node or 'nowhere'}")
         if node and not before:
             self.bound += 1
-            self.once_bound.add(uid)
+            self.bindings.add((uid, node))
         if event.change is ChangeType.DELETED:
             self.nodes.pop(uid, None)
         else:
@@ -240,6 +275,7 @@ class ProcessCheck:
         self._witness = witness
         self._alive: set[str] = set()
         """The pods that were assumed at the last check and had not been deleted."""
+        self._informers: list[Informer[api.Object]] | None = None
         self._seen: Hashable = None
         self._seen_table: Hashable = None
 
@@ -248,7 +284,9 @@ class ProcessCheck:
         scheduler = self._replica.scheduler
         if scheduler is None or not scheduler.synced.is_set() or len(scheduler.shared.inbox):
             return
-        state = state_of(scheduler)
+        if self._informers is None:
+            self._informers = [each for each in scheduler._sources.informers if each.kind in FOLLOWED]
+        state = (*(each.resource_version for each in self._informers), *_state_inside(scheduler))
         if state == self._seen:
             return
         self._seen = state
@@ -371,10 +409,14 @@ def sleepers(scheduler: Scheduler, witness: Witness) -> Iterator[str]:
                 break
 
 
-def state_of(scheduler: Scheduler, kinds: Container[type[api.Object]] = FOLLOWED) -> Hashable:
+def state_of(scheduler: Scheduler, kinds: Container[type[api.Object]]) -> Hashable:
     """Something that is different whenever objects of these kinds, the queue or the cluster have changed."""
-    table, queue = scheduler.cluster.nodes, scheduler.queue
-    informers = [each.resource_version for each in scheduler._sources.informers if each.kind in kinds]
-    counts, cycles = queue.counts().values(), queue.scheduling_cycle
-    cluster = scheduler.cluster
-    return *informers, *counts, cycles, cluster.version(api.Pod), table.node_version, len(cluster.assumed)
+    informers = (each.resource_version for each in scheduler._sources.informers if each.kind in kinds)
+    return *informers, *_state_inside(scheduler)
+
+
+def _state_inside(scheduler: Scheduler) -> tuple[Hashable, ...]:
+    cluster, queue = scheduler.cluster, scheduler.queue
+    counts = queue.counts().values()
+    versions = cluster.version(api.Pod), cluster.nodes.node_version
+    return *counts, queue.scheduling_cycle, *versions, len(cluster.assumed)

@@ -43,6 +43,8 @@ class Rebuilding:
         self._classes = PodClasses(features)
         self._shares: dict[tuple[str, str], _Share] = {}
         self._compared: dict[Scheduler, Hashable] = {}
+        self._answered: dict[CachedAnswers, Hashable] = {}
+        """The state of the cluster in which cached answers were last compared."""
 
     def differences(self, scheduler: Scheduler, *, caches: bool, except_of: str = "") -> Iterator[str]:
         """Where the cluster state of a process differs from one that is made from its informers' objects.
@@ -69,7 +71,7 @@ class Rebuilding:
         yield from _index(scheduler)
         if caches:
             for profile in scheduler.profiles.values():
-                yield from _answers(scheduler, profile.engine, except_of)
+                yield from self._answers(scheduler, profile.engine, except_of)
 
     def _wanted(self, scheduler: Scheduler) -> Rows:
         """The rows made from what the informers hold, and from the pods that the process has assumed."""
@@ -114,6 +116,26 @@ class Rebuilding:
         pod_class = self._classes.info(pod).pod_class
         amounts = {f"used {name}": amount for name, amount in _amounts(pod_class.node_requests, 1).items()}
         return _Share(amounts, pod_class.tags)
+
+    def _answers(self, scheduler: Scheduler, engine: Engine, except_of: str) -> Iterator[str]:
+        """Cached answers of plugins, against answers that are made now, unless nothing that plugins read has changed
+        since the last time."""
+        cluster = scheduler.cluster
+        state = tuple(cluster.version(kind) for kind in KINDS)
+        infos: dict[Any, PodInfo] = {}
+        queued = (scheduler.queue.get(pod.uid) for pod in scheduler.queue.pending_pods()[0])
+        for info in (*cluster.pods.values(), *(each.info for each in queued if each is not None)):
+            infos.setdefault(engine.framework.cache_class(info.pod_class), info)
+        for pod_class, info in infos.items():
+            cached = pod_class.memo.get(engine.filtering)
+            if not isinstance(cached, CachedAnswers) or self._answered.get(cached) == (state, cached._scored):
+                continue
+            found = False
+            for text in _answers_about(info, cached, CachedAnswers(engine.framework, pod_class), except_of):
+                found = True
+                yield text
+            if not found:
+                self._answered[cached] = (state, cached._scored)
 
 
 def _amounts(resources: Requests | NodeResources, pods: int) -> dict[str, int]:
@@ -255,29 +277,22 @@ def _index(scheduler: Scheduler) -> Iterator[str]:
             yield f"the queue has {queued.pod.key} under {sorted(found)} and not under {sorted(wanted)}"
 
 
-def _answers(scheduler: Scheduler, engine: Engine, except_of: str) -> Iterator[str]:
-    """Cached answers of plugins, against answers that are made now."""
-    infos: dict[Any, PodInfo] = {}
-    queued = (scheduler.queue.get(pod.uid) for pod in scheduler.queue.pending_pods()[0])
-    for info in (*scheduler.cluster.pods.values(), *(each.info for each in queued if each is not None)):
-        infos.setdefault(engine.framework.cache_class(info.pod_class), info)
-    for pod_class, info in infos.items():
-        cached = pod_class.memo.get(engine.filtering)
-        if not isinstance(cached, CachedAnswers):
-            continue
-        scored = cached._scored
-        cached.refresh(info.pod, NOT_RECORDED)
-        fresh = CachedAnswers(engine.framework, pod_class)
-        fresh.refresh(info.pod, NOT_RECORDED)
-        found, wanted = _passing(cached), _passing(fresh)
-        for name in sorted(found.keys() | wanted.keys()):
-            mine, theirs = found.get(name, []), wanted.get(name, [])
-            if name != except_of and mine != theirs:
-                yield f"cached answers of {name} about {info.pod.key}: it rejects {mine} and not {theirs}"
-        if scored and cached._scored and not except_of:
-            fresh.score(info.pod, NOT_RECORDED)
-            if not np.array_equal(cached.base, fresh.base) or not np.array_equal(cached.mask, fresh.mask):
-                yield f"cached scores of {info.pod.key}: {cached.base} and not {fresh.base}"
+def _answers_about(info: PodInfo, cached: CachedAnswers, fresh: CachedAnswers, except_of: str) -> Iterator[str]:
+    scored = cached._scored
+    cached.refresh(info.pod, NOT_RECORDED)
+    fresh.refresh(info.pod, NOT_RECORDED)
+    found, wanted = _passing(cached), _passing(fresh)
+    for name in sorted(found.keys() | wanted.keys()):
+        mine, theirs = found.get(name, []), wanted.get(name, [])
+        if name != except_of and mine != theirs:
+            yield f"cached answers of {name} about {info.pod.key}: it rejects {mine} and not {theirs}"
+    if scored and cached._scored and not except_of:
+        fresh.score(info.pod, NOT_RECORDED)
+        valid = cached._table.valid[: cached._table.size]
+        for what in ("base", "ranked"):
+            mine, theirs = getattr(cached, what)[valid].tolist(), getattr(fresh, what)[valid].tolist()
+            if mine != theirs:
+                yield f"cached scores of {info.pod.key}: {mine} and not {theirs}"
 
 
 def _passing(answers: CachedAnswers) -> dict[str, list[int]]:

@@ -162,7 +162,7 @@ class World:
         return self.outside.copy().run(self.bind, pod.key, node)
 
     def _witness(self, replica: Replica) -> Witness:
-        witness = self._current[replica.name] = Witness(replica, self.report, self._has_bound)
+        witness = self._current[replica.name] = Witness(replica, self.report, self._has_bound, self.pods.bindings)
         self.witnesses.append(witness)
         return witness
 
@@ -242,9 +242,8 @@ class World:
 
     def check(self) -> None:
         """What must hold at every moment."""
-        leaders = [
-            replica for replica in self.replicas if replica.leads and replica.process.state is not ProcessState.DEAD
-        ]
+        alive = [replica for replica in self.replicas if replica.process.state is not ProcessState.DEAD]
+        leaders = [replica for replica in alive if replica.leads] if len(alive) > 1 else []
         if len(leaders) > 1:
             self.report("two leaders", " and ".join(each.process.name for each in leaders))
         for replica in self.replicas:
@@ -512,7 +511,7 @@ class World:
         self.embedded = self._embed()
         bound = {uid for uid, node in self.pods.nodes.items() if node}
         self._follow()
-        returned = self.pods.once_bound & self.pods.nodes.keys()
+        returned = {uid for uid, _ in self.pods.bindings} & self.pods.nodes.keys()
         self._undone |= {uid for uid in bound | returned if not self.pods.nodes.get(uid)}
         await asyncio.sleep(seconds)
         self.server.client = DirectClient(self.api)
