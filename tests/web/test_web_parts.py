@@ -227,9 +227,10 @@ def test_a_simulation_can_be_looked_at(tmp_path: Path) -> None:
     assert (What.BOUND, "default/a") in kinds
     assert (What.FAILED, "default/b") in kinds
     assert model.placements.columns(("cpu",))["requests"] == [[1000.0]]
-    report.write_text('{"bindings": 1, "digest": ""}')
-    with pytest.raises(ValueError, match="kubesched simulate -o json"):
-        load_simulation(report, model)
+    for content in (b'{"bindings": 1, "digest": ""}', b'{"bindings": ' + b"[" * 5000, b'{"digest": "\xff"}'):
+        report.write_bytes(content)
+        with pytest.raises(ValueError, match="kubesched simulate -o json"):
+            load_simulation(report, model)
 
 
 def _spec(cpu: str) -> dict[str, Any]:

@@ -146,9 +146,10 @@ def _grouped(overview: Overview) -> JSON:
 
 def _row(report: PodReport) -> JSON:
     head = head_of(report)
-    wanted = ("pod", "state", "headline", "ageSeconds", "tries", "blockedBy", "message", "suggestions", "evaluated")
+    wanted = ("pod", "state", "headline", "ageSeconds", "tries", "blockedBy", "said", "message", "suggestions")
     near = report.closest.node if report.closest is not None and report.state is State.PENDING else ""
-    return {**{name: head[name] for name in wanted}, "closest": near, "nominatedNode": report.nominated_node}
+    found = {name: head[name] for name in (*wanted, "evaluated")}
+    return {**found, "closest": near, "nominatedNode": report.nominated_node}
 
 
 def _units(resource: str, amount: str) -> int:

@@ -61,7 +61,7 @@ def load_simulation(path: Path, model: ClusterModel) -> str:
     """Read a report into the model and return the scenario's name. Raises ValueError."""
     try:
         report = msgspec.json.decode(path.read_bytes(), type=SimulationReport)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         hint = "kubesched simulate -o json writes one, for one scenario"
         raise ValueError(f"{path} is not the report of a simulation: {error}; {hint}") from None
     model.clock = lambda: report.virtual_seconds

@@ -34,6 +34,12 @@ Promise.all([import("/static/js/map.js"), import("/static/js/data.js")]).then(as
   done(times.sort((a, b) => a - b));
 });
 """
+OUTSIDE = """
+const isOutside = (each) => each.getBoundingClientRect().right > innerWidth || each.scrollWidth > each.clientWidth + 1;
+return [...document.querySelectorAll("header *:not(.hidden-label), .field, select, .matrix tbody th")].filter(isOutside)
+  .map((each) => each.outerHTML.slice(0, 80));
+"""
+"""Headers and names of nodes that do not have all of their width inside of the window and of their box."""
 
 
 def test_hostile_names_stay_names(browser: Browser, tmp_path: Path) -> None:
@@ -116,3 +122,71 @@ def test_a_simulation_can_be_scrubbed_through(browser: Browser, tmp_path: Path) 
         browser.go("pending")
         browser.shows("2 pods pending", "cpu short by")
         assert browser.problems() == []
+
+
+def test_long_names_on_a_phone(browser: Browser, tmp_path: Path) -> None:
+    """With long names of nodes, pods and namespaces, no page is wider than a phone."""
+    width = 390
+    nodes = [sample.node("a-long-name-of-a-node." * 8, "a", "general"), sample.node("short", "b", "general")]
+    pods = [sample.pod("a-long-name-of-a-pod-" * 8, "a-long-name-of-a-namespace-" * 2, cpu="64"), sample.pod("small")]
+    file = tmp_path / "long.json"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [*nodes, *pods]}))
+    browser.size(width, 844)
+    with ui_of("--from", str(file)) as link:
+        browser.open(link)
+        for path, shown in (
+            ("cluster", "2 nodes"),
+            ("pending", "2 pods pending"),
+            (f"decision/{'a-long-name-of-a-namespace-' * 2}/{'a-long-name-of-a-pod-' * 8}", "Nodes by plugins"),
+            ("timeline", "moments since"),
+            ("configuration", "in force"),
+        ):
+            browser.go(path)
+            browser.shows(shown)
+            assert browser.script("return document.documentElement.scrollWidth") == width, path
+            assert browser.script(OUTSIDE) == [], path
+        assert browser.problems() == []
+
+
+def test_pods_that_wait_alike_share_a_row(browser: Browser, tmp_path: Path) -> None:
+    """Pods of one kind with the same reason and fix are one row, which names the others when asked."""
+    items = [sample.node("n1", "a", "general"), *(sample.pod(f"big-{number}", cpu="64") for number in range(30))]
+    file = tmp_path / "alike.json"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    browser.size(1440, 1000)
+    with ui_of("--from", str(file)) as link:
+        browser.open(link)
+        browser.go("pending")
+        browser.shows("30 pods pending", "shop/big-0", "29 pods like it")
+        assert "shop/big-29" not in browser.text()
+        browser.click(".same")
+        browser.shows("shop/big-29")
+        assert browser.problems() == []
+
+
+def test_the_theme_follows_the_system(browser: Browser, tmp_path: Path) -> None:
+    """When the system changes its theme, an open page does too, unless the user has chosen one."""
+    file = tmp_path / "one.json"
+    file.write_text(json.dumps(sample.node("n1", "a", "general")))
+
+    def turn(theme: str) -> None:
+        features = [{"name": "prefers-color-scheme", "value": theme}]
+        browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+
+    def shown() -> str:
+        return str(browser.script("return document.documentElement.dataset.theme"))
+
+    turn("light")
+    with ui_of("--from", str(file)) as link:
+        browser.open(link)
+        browser.shows("1 node")
+        turn("dark")
+        browser.until(lambda: shown() == "dark")
+        browser.click("button[title=Theme]")
+        browser.until(lambda: shown() == "light")
+        turn("light")
+        turn("dark")
+        browser.shows("1 node")
+        assert shown() == "light"
+        browser.script("localStorage.removeItem('kubesched-theme')")
+    turn("")

@@ -32,6 +32,20 @@ choice.dispatchEvent(new Event("change", { bubbles: true }));
 """
 """In one script: what the page draws in between would undo the choice."""
 TEXT = "return document.querySelector('textarea')?.value || ''"
+UNNAMED = """
+const isUnnamed = (each) => !each.innerText?.trim() && !each.title && !each.ariaLabel && !each.labels?.length;
+const controls = [...document.querySelectorAll("button, a, input, select, textarea")];
+return controls.filter(isUnnamed).map((each) => each.outerHTML);
+"""
+"""Controls without a text, a title or a label."""
+GO_AT_ONCE = """
+new MutationObserver((_, observer) => {
+  if (!document.querySelector("#app .spinner, #app .shell")) return;
+  observer.disconnect();
+  location.hash = "#/timeline";
+}).observe(document, { childList: true, subtree: true });
+"""
+"""Goes to another page as soon as the first one is drawn, before the browser has shown it."""
 
 
 def test_cluster(page: Browser) -> None:
@@ -119,6 +133,16 @@ def test_timeline(page: Browser) -> None:
     page.click("button", "Back to now")
 
 
+def test_another_page_as_soon_as_the_first_is_drawn(browser: Browser, local: LocalCluster) -> None:
+    """Who follows a link before the page has settled gets there."""
+    before = browser.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": GO_AT_ONCE})
+    try:
+        browser.open(local.link)
+        browser.shows("moments since")
+    finally:
+        browser.driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", before)
+
+
 def test_configuration(page: Browser) -> None:
     """A mistake is named as one types; an edited weight moves pods, and they are listed."""
     page.go("configuration")
@@ -174,6 +198,21 @@ def test_objects(page: Browser) -> None:
     page.shows("Deleted example")
 
 
+def test_every_control_has_a_name(page: Browser) -> None:
+    """Buttons, links, sliders and fields of all pages say to screen readers what they are."""
+    for path, text in (
+        ("cluster", "60 nodes"),
+        ("pending", "pods pending"),
+        ("decision/shop/web-1", "What if it asked for"),
+        ("timeline", "moments since"),
+        ("configuration", "in force"),
+        ("objects", "train-0"),
+    ):
+        page.go(path)
+        page.shows(text)
+        assert page.script(UNNAMED) == [], path
+
+
 def test_in_the_dark_on_a_phone(page: Browser) -> None:
     """A phone-sized window has everything in one column, and nothing is wider than it."""
     page.size(390, 844)
@@ -189,7 +228,7 @@ def test_in_the_dark_on_a_phone(page: Browser) -> None:
     ):
         page.go(path)
         page.shows(text)
-        page.until(lambda: page.script("return document.documentElement.scrollWidth <= innerWidth"), "all of its width")
+        page.until(lambda: page.script("return document.documentElement.scrollWidth <= 390"), "all of its width")
         page.picture(f"phone-{path.partition('/')[0]}")
     assert page.script("return document.documentElement.dataset.theme") == "dark"
     page.script("localStorage.removeItem('kubesched-theme')")

@@ -1,5 +1,5 @@
 // The shell: navigation, search, theme, and which page is shown.
-import { Failed, ICONS, Icon, get, html, podLink, render, useEffect, useRef, useState } from "./core.js";
+import { Failed, ICONS, Icon, get, html, podLink, render, useEffect, useLayoutEffect, useRef, useState } from "./core.js";
 import { changed, connect, live, useLive } from "./data.js";
 import { ClusterPage } from "./pages/cluster.js";
 import { ConfigurationPage } from "./pages/configuration.js";
@@ -20,7 +20,8 @@ const PAGES = [
 function usePath() {
   const read = () => location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
   const [path, set] = useState(read);
-  useEffect(() => {
+  // Before the browser shows the page: a link that is followed at once must not be missed.
+  useLayoutEffect(() => {
     const onChange = () => set(read());
     addEventListener("hashchange", onChange);
     return () => removeEventListener("hashchange", onChange);
@@ -32,11 +33,18 @@ function ThemeButton() {
   const [, tick] = useState(0);
   const root = document.documentElement;
   const dark = root.dataset.theme === "dark";
-  const turn = () => {
-    root.dataset.theme = dark ? "light" : "dark";
-    try { localStorage.setItem("kubesched-theme", root.dataset.theme); } catch { /* storage may be off */ }
+  const repaint = () => {
     tick((old) => old + 1);
     for (const topic of ["nodes", "queue", "rates", "moments", "state"]) changed(topic);
+  };
+  useEffect(() => {
+    addEventListener("theme", repaint);
+    return () => removeEventListener("theme", repaint);
+  }, []);
+  const turn = () => {
+    root.dataset.theme = root.dataset.chosen = dark ? "light" : "dark";
+    try { localStorage.setItem("kubesched-theme", root.dataset.theme); } catch { /* storage may be off */ }
+    repaint();
   };
   return html`<button class="plain" onClick=${turn} aria-label=${dark ? "Light theme" : "Dark theme"} title="Theme">
     <${IconBox} d=${dark ? ICONS.sun : ICONS.moon} /></button>`;

@@ -156,18 +156,37 @@ function pixels(context, canvas, layout, number) {
   context.putImageData(image, 0, 0);
 }
 
-// Large cells have room for their value.
+// A name as far as there is room; zones, pools and nodes differ in their ends.
+function shortened(context, whole, room) {
+  let name = whole;
+  for (let kept = whole.length - 1; kept >= 2 && context.measureText(name).width > room; kept--) {
+    const head = Math.floor(kept / 2);
+    name = `${whole.slice(0, head)}…${whole.slice(head - kept)}`;
+  }
+  return name;
+}
+
+// Large cells have room for their value, the largest also for the node's name.
+const NAMED = 60;
 function words(context, layout, nodes, colouring, number) {
-  context.font = `560 ${layout.size >= 52 ? 12 : 10.5}px ${getComputedStyle(document.body).fontFamily}`;
+  const font = getComputedStyle(document.body).fontFamily, named = layout.size >= NAMED;
+  const large = `560 ${layout.size >= 52 ? 12 : 10.5}px ${font}`;
+  context.font = large;
   context.textAlign = "center";
   for (const block of layout.blocks) {
     block.rows.forEach((row, at) => {
-      const text = valueText(nodes, colouring, row), shade = number(row);
-      if (!text || nodes.flags[row] & (CORDONED | NOT_READY)) return;
+      const marked = nodes.flags[row] & (CORDONED | NOT_READY);
+      const text = marked ? "" : valueText(nodes, colouring, row), shade = number(row);
+      if (!text && !named) return;
       const dark = theme() === "dark" ? shade <= STEPS * 0.62 : shade > STEPS * 0.42 && shade <= STEPS;
       context.fillStyle = dark ? "#ffffffe6" : shade === NONE ? variable("--faint") : "#101830d9";
       const x = block.x + ((at % block.across) + 0.5) * layout.size - 1;
-      context.fillText(text, x, block.y + (Math.floor(at / block.across) + 0.5) * layout.size + 3);
+      const y = block.y + (Math.floor(at / block.across) + 0.5) * layout.size + 3;
+      context.fillText(text, x, y);
+      if (!named) return;
+      context.font = `500 10px ${font}`;
+      context.fillText(shortened(context, nodes.names[row], layout.size - 8), x, y + layout.size / 2 - 10);
+      context.font = large;
     });
   }
   context.textAlign = "left";
@@ -200,12 +219,7 @@ function headers(context, layout) {
     context.font = `600 12px ${font}`;
     context.fillStyle = variable("--text");
     const count = block.rows.length.toLocaleString("en");
-    let name = block.name;
-    const room = block.width - 46;
-    for (let kept = block.name.length - 1; kept >= 2 && context.measureText(name).width > room; kept--) {
-      const head = Math.floor(kept / 2); // zones and pools differ in their ends
-      name = `${block.name.slice(0, head)}…${block.name.slice(head - kept)}`;
-    }
+    const name = shortened(context, block.name, block.width - 46);
     context.fillText(name, block.x, block.y - 8);
     const after = block.x + context.measureText(name).width + 7;
     context.font = `500 12px ${font}`;

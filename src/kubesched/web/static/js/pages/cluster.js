@@ -78,7 +78,7 @@ function Cluster({ nodes, params }) {
   return html`<div class="page cluster-page">
     <header>
       <div class="page-title"><h1>${counted(valid, "node")}</h1><p>${summary(nodes)}</p></div>
-      <label class="field">Group by
+      <div class="fields"><label class="field">Group by
         <select value=${groupKey} onChange=${(event) => setGroupBy(event.target.value)}>
           <option value="">nothing</option>
           ${usual.map((key) => html`<option value=${key}>${short(key)}</option>`)}
@@ -92,7 +92,7 @@ function Cluster({ nodes, params }) {
             ${(scores.plugins || (kind === "score" && name ? [name] : [])).map((each) => html`<option value=${`score:${each}`}>${each}</option>`)}</optgroup>
           ${labelKeys.length > 0 && html`<optgroup label="Labels">${labelKeys.filter((key) => nodes.labels[key] <= 64).map((key) => html`<option value=${`label:${key}`}>${key}</option>`)}</optgroup>`}
         </select></label>
-      ${kind === "score" && html`<${PodPicker} pod=${scorePod} onPick=${setScorePod} />`}
+      ${kind === "score" && html`<${PodPicker} pod=${scorePod} onPick=${setScorePod} />`}</div>
     </header>
     ${kind === "score" && scores.error && html`<${Failed} error=${scores.error} />`}
     <div class="with-side">
@@ -226,7 +226,7 @@ function RateCards() {
   return html`<section class="card" aria-label="Throughput">
       <header><h2>Throughput</h2><span class="grow" /><span class="num soft">${recent.toFixed(recent < 10 ? 1 : 0)} pods/s</span></header>
       <div class="body">${last < 0 ? html`<p class="faint">No pod has been bound since this page was opened.</p>`
-        : html`<${Chart} data=${[filled[0], filled[1], filled[2]]} label="Pods bound and failed attempts per second"
+        : html`<${Chart} data=${[filled[0], filled[1], filled[2]]} label="Pods bound and failed attempts per second" least=${1}
           series=${[{ name: "bound", colour: "--accent", fill: true }, { name: "failed", colour: "--bad" }]} />
           <p class="chart-key"><i class="line accent" />bound <i class="line bad" />failed attempts</p>`}</div></section>
     <section class="card" aria-label="Latency">

@@ -184,7 +184,7 @@ function WhatIf({ value, requests, onChange }) {
   return html`<section class="card" aria-label="What if"><header><h2>What if it asked for…</h2></header><div class="body">
     ${names.map((name) => { const now = requests?.[name] ?? value.requests[name], top = Math.max(value.largest[name], value.requests[name], steps(name)) * 1.1; return html`<label class="slider">
       <span>${resourceName(name)}</span><output class="num">${amount(name, now)}</output>
-      <input type="range" min="0" max=${Math.ceil(top / steps(name)) * steps(name)} step=${steps(name)} value=${now} aria-valuetext=${amount(name, now)}
+      <input type="range" min="0" max=${Math.ceil(top / steps(name)) * steps(name)} step=${steps(name)} value=${now} aria-label=${resourceName(name)} aria-valuetext=${amount(name, now)}
         onInput=${(event) => onChange({ ...(requests || {}), [name]: Number(event.target.value) })} />
       <span class="faint small">asks for ${amount(name, value.requests[name])}; the largest node has ${amount(name, value.largest[name])}</span></label>`; })}
     ${requests && html`<button onClick=${() => onChange(null)}>Reset</button>`}</div></section>`;
@@ -210,7 +210,7 @@ function Attempts({ items, at, onStep, loading }) {
 
 function Queued({ queued }) {
   return html`<section class="card"><header><h2>In the queue</h2></header><div class="body"><p>${queued.queue}${queued.place !== null && queued.place !== undefined ? `, place ${queued.place}` : ""}${queued.until ? ` until ${new Date(queued.until).toLocaleTimeString()}` : ""}</p>
-    ${queued.wakes?.length > 0 && html`<p class="small soft">It is tried again after</p><p class="tags">${queued.wakes.map((each) => html`<span class="badge">${each}</span>`)}</p>`}</div></section>`;
+    ${queued.wakes?.length > 0 && html`<p class="small soft">It is tried again after</p><p class="tags">${queued.wakes.map((each) => html`<span class="badge">${each.endsWith(" *") ? `any change of ${each.slice(0, -2).split("/").pop()}` : each}</span>`)}</p>`}</div></section>`;
 }
 
 function Influence({ items }) {

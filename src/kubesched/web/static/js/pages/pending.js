@@ -43,26 +43,43 @@ export function PendingPage() {
   </div>`;
 }
 
+const reason = (each) => each.blockedBy || each.headline.replace(`${each.pod} `, "");
+
+// Pods that wait for the same reason, with the same fix, share a row.
+function alike(pods) {
+  const rows = new Map();
+  for (const each of pods) {
+    const namespace = each.pod.slice(0, each.pod.indexOf("/"));
+    const key = JSON.stringify([namespace, each.state, reason(each), each.closest, each.suggestions.map((one) => one.words)]);
+    if (rows.has(key)) rows.get(key).push(each); else rows.set(key, [each]);
+  }
+  return [...rows.values()];
+}
+
 function Group({ group, since, colour }) {
   const [all, setAll] = useState(false);
-  const shown = all ? group.pods : group.pods.slice(0, FEW);
+  const rows = alike(group.pods);
+  const shown = all ? rows : rows.slice(0, FEW);
   return html`<section class="card group" aria-label=${group.title}>
     <header><i class="dot" style=${{ background: colour }} /><h2>${group.title}</h2><span class="count">${group.count}</span></header>
     <div class="body pods">
       <div class="pod-row head" aria-hidden="true"><span>Pod</span><span>Blocked by</span><span>Smallest change that helps</span></div>
-      ${shown.map((each) => html`<${PodRow} key=${each.pod} each=${each} since=${since} />`)}
-      ${group.pods.length > shown.length && html`<button class="plain" onClick=${() => setAll(true)}>Show ${group.pods.length - shown.length} more</button>`}
+      ${shown.map(([each, ...others]) => html`<${PodRow} key=${each.pod} each=${each} others=${others} since=${since} />`)}
+      ${rows.length > shown.length && html`<button class="plain" onClick=${() => setAll(true)}>Show ${rows.length - shown.length} more</button>`}
     </div></section>`;
 }
 
-function PodRow({ each, since }) {
+function PodRow({ each, others, since }) {
   const [open, setOpen] = useState(false);
+  const [named, setNamed] = useState(false);
   const [first] = each.suggestions;
   const details = each.suggestions.length > 1 || each.message || first?.commands.length;
   return html`<div class=${`pod-row ${open ? "open" : ""}`}>
     <div><a class="name strong" href=${podLink(each.pod)}>${each.pod}</a>
-      <div class="faint small">${[each.ageSeconds !== null && `${age(each.ageSeconds + since)} old`, each.tries && `${each.tries} ${each.tries === 1 ? "try" : "tries"}`].filter(Boolean).join(", ")}</div></div>
-    <div><div>${each.blockedBy || each.headline}</div>${each.closest && html`<div class="faint small">on <a class="name" href=${`#/cluster/${encodeURIComponent(each.closest)}`}>${each.closest}</a>, the closest of ${each.evaluated.toLocaleString("en")}</div>`}</div>
+      <div class="faint small">${[each.ageSeconds !== null && `${age(each.ageSeconds + since)} old`, each.tries && `${each.tries} ${each.tries === 1 ? "try" : "tries"}`].filter(Boolean).join(", ")}</div>
+      ${others.length > 0 && html`<button class="same" aria-expanded=${named} onClick=${() => setNamed(!named)}>${named ? "Hide" : "and"} ${counted(others.length, "pod")} like it</button>`}
+      ${named && html`<ul class="same-pods">${others.map((other) => html`<li><a class="name" href=${podLink(other.pod)}>${other.pod}</a></li>`)}</ul>`}</div>
+    <div><div>${reason(each)}</div>${each.said && html`<div class="faint small">The scheduler last said: ${each.said}</div>`}${each.closest && html`<div class="faint small">on <a class="name" href=${`#/cluster/${encodeURIComponent(each.closest)}`}>${each.closest}</a>, the closest of ${each.evaluated.toLocaleString("en")}</div>`}</div>
     <div>${first ? html`<div class="fix"><span class="tick" title="tried: with it, the pod gets a node"><${Icon} d=${ICONS.check} /></span><span>${first.words}</span></div>
         <div class="faint small indent">then it goes to <span class="name">${first.node}</span>${first.nodes > 1 ? `; ${first.nodes} nodes fit` : ""}</div>`
       : html`<span class="faint">${each.state === "schedulable" ? "none is needed" : "nothing small was found"}</span>`}
