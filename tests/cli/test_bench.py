@@ -29,7 +29,7 @@ def test_a_workload_in_numbers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     """The chosen workloads are measured, shown within 80 columns and written as JSON; the others are left alone."""
     asked = []
 
-    def measure(workload: BenchWorkload) -> decisions.DecisionResult:
+    def measure(workload: BenchWorkload, nodes: int | None) -> decisions.DecisionResult:
         asked.append(workload)
         return decisions.measure(TINY)
 
@@ -44,10 +44,27 @@ def test_a_workload_in_numbers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     assert all(set(row) == set(decisions.DecisionResult.__annotations__) for row in json.loads(file.read_text("utf-8")))
 
 
+def test_another_number_of_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With --nodes every workload runs once, on so many nodes; it is refused where a file has the workloads."""
+    asked = []
+
+    def measure(workload: BenchWorkload, nodes: int | None) -> decisions.DecisionResult:
+        asked.append((workload.name, nodes))
+        return decisions.measure(TINY)
+
+    monkeypatch.setattr(decisions, "measure_apart", measure)
+    arguments = ["bench", "--nodes", "7", "spread-hard", "plain"]
+    assert CliRunner().invoke(main, arguments, catch_exceptions=False).exit_code == 0
+    assert asked == [("plain", 7), ("spread-hard", 7)]
+    refused = CliRunner().invoke(main, ["bench", "--nodes", "7", "--scheduler-perf", "."])
+    assert refused.exit_code == 2
+    assert "--nodes" in refused.output
+
+
 def test_a_process_of_its_own() -> None:
     """A workload is measured in another process and returns the same fields."""
-    result = decisions.measure_apart(WORKLOADS[0])
-    assert (result["workload"], result["nodes"]) == (WORKLOADS[0].name, WORKLOADS[0].nodes)
+    result = decisions.measure_apart(WORKLOADS[0], 700)
+    assert (result["workload"], result["nodes"]) == (WORKLOADS[0].name, 700)
     assert result["pods_per_s"] > 0
     assert result["ratio_one_at_a_time"] > 1
 

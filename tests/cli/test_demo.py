@@ -97,7 +97,7 @@ def test_no_color_means_no_escape_codes() -> None:
 
 def test_the_readme_shows_what_the_demo_prints(shown: str) -> None:
     """Every line of the README's transcript is a line of the demo's output."""
-    block = re.search(r"```\n\$ make demo\n(.*?)```", README.read_text("utf-8"), re.DOTALL)
+    block = re.search(r"```console\n\$ make demo\n(.*?)```", README.read_text("utf-8"), re.DOTALL)
     assert block is not None
     lines = [line.rstrip() for line in block[1].splitlines()]
     printed = {line.rstrip() for line in shown.splitlines()}
@@ -139,6 +139,16 @@ def test_manifests_of_ones_own(tmp_path: Path, nodes: str) -> None:
     assert result.exit_code == 0
     lines = dict(re.findall(r"^  (\S+) +(\S+)", result.stdout, re.MULTILINE))
     assert (lines["huge"], lines["my-db-0"] == "mine") == ("none", bool(nodes))
+    assert "In the end 2 pods run. Without a node: huge." in result.stdout
+
+
+def test_pods_of_every_namespace_count_and_no_zone_is_mentioned_where_there_is_none(tmp_path: Path) -> None:
+    """The last line is about all pods; one node without a label is not "1 nodes in 0 zones"."""
+    namespaces = "\n---\n{apiVersion: v1, kind: Namespace, metadata: {name: shop}}\n"
+    app = APP.replace("{name: my-db}", "{name: my-db, namespace: shop}")
+    (tmp_path / "app.yaml").write_text(app + NODE + namespaces, "utf-8")
+    result = CliRunner().invoke(main, ["demo", str(tmp_path / "app.yaml")], catch_exceptions=False)
+    assert result.stdout.startswith("1 node, kube-scheduler's default")
     assert "In the end 2 pods run. Without a node: huge." in result.stdout
 
 

@@ -51,6 +51,43 @@ def test_width_follows_the_terminal_and_words_stay_whole(snapshot: Path, width: 
     assert all(any(f"default/{name}" in line for line in lines) for name in fifteen.pending())
 
 
+def test_pods_that_wait_alike_share_a_row(tmp_path: Path) -> None:
+    """Pods with the same reason and fix are one row with their number; -o wide and JSON have each of them."""
+    file = tmp_path / "alike.yaml"
+    many = [_node("n1", cpu="4"), *(_big(number) for number in range(12))]
+    file.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": many}))
+    short, wide = explain(file, "-o", "markdown").stdout, explain(file, "-o", "wide").stdout
+    assert "| default/big-0 and 11 more |" in short
+    assert short.endswith("Pods that wait alike share a row. -o wide lists each of them.\n")
+    assert "default/big-11" not in short
+    assert "default/big-11" in wide
+    assert "more" not in wide
+    assert len(data(explain(file, "-o", "json"))["pods"]) == 12
+
+
+def test_what_the_scheduler_said_last_is_shown_where_a_node_fits(tmp_path: Path) -> None:
+    """A pod that fits here although its scheduler found no node has the scheduler's message beside the answer."""
+    said = "0/1 nodes are available: 1 node(s) had no licence. no new claims to deallocate"
+    pod = _big(0, cpu="1")
+    pod["status"] = {"conditions": [{"type": "PodScheduled", "status": "False", "message": said}]}
+    file = tmp_path / "fits.yaml"
+    file.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": [_node("n1", cpu="4"), pod]}))
+    overview = " ".join(explain(file, "-o", "markdown").stdout.split())
+    assert "| fits now and goes to n1 at the next try; the scheduler last said: 0/1 nodes are available: 1" in overview
+    assert f"The scheduler last said: {said}" in explain(file, "pod", "big-0", "-o", "markdown").stdout
+
+
+def _node(name: str, *, cpu: str) -> dict[str, Any]:
+    amounts = {"cpu": cpu, "memory": "8Gi", "pods": "110"}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": {"allocatable": amounts}}
+
+
+def _big(number: int, *, cpu: str = "16") -> dict[str, Any]:
+    metadata = {"name": f"big-{number}", "namespace": "default", "uid": f"big-{number}"}
+    containers = [{"name": "main", "resources": {"requests": {"cpu": cpu}}}]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": containers}}
+
+
 def test_one_pod_node_by_node(snapshot: Path) -> None:
     """The pod's page has kube-scheduler's message, the fixes with their commands, and the nodes."""
     result = explain(snapshot, "pod", "default/taint")

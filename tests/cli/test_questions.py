@@ -54,6 +54,7 @@ def test_errors_name_what_the_user_wrote(cluster: Path, tmp_path: Path) -> None:
     result = run("whatif", "explode n1", "--from", cluster)
     assert result.exit_code == 1
     assert result.stderr.startswith("Error: 'explode n1' cannot be read; write one of: ")
+    assert "put quotes around each change" in run("whatif", "drain", "n1", "--from", cluster).stderr
     missing = tmp_path / "missing.yaml"
     result = run("compare", "default", missing, "--from", cluster)
     assert (result.exit_code, result.stderr) == (1, f"Error: {missing}: No such file or directory\n")
@@ -86,7 +87,10 @@ def test_whatif_in_every_form(cluster: Path) -> None:
     wrong = run("whatif", "explode n1", "--from", cluster)
     assert (wrong.exit_code, "cannot be read; write one of: drain N" in wrong.output) == (1, True)
     assert run("whatif", "--from", cluster).exit_code == 2
-    assert run("whatif", "drain n1", "drain n2", "--from", cluster).exit_code == 3
+    both = run("whatif", "drain n1", "drain n2", "--from", cluster)
+    assert (both.exit_code, both.stdout.splitlines()[0]) == (3, "0 of 2 pods move, 2 stay pending")
+    one = run("whatif", "drain n1", "cordon n2", "--from", cluster)
+    assert one.stdout.splitlines()[0] == "0 of 1 pods move, 1 stays pending"
 
 
 def test_a_pod_that_no_type_has_room_for(cluster: Path, tmp_path: Path) -> None:
@@ -112,3 +116,14 @@ def test_a_refused_eviction_names_the_node(tmp_path: Path) -> None:
     result = run("whatif", "drain n1", "--from", file)
     assert result.exit_code == 3
     assert ["default/p1", "n1", "refused"] in [line.split()[:3] for line in result.stdout.splitlines()]
+
+
+def test_a_reason_is_read_once(tmp_path: Path) -> None:
+    """Pods that stay pending for the same reason are one row; JSON has all of them."""
+    objects = [*(node(name, cpu=8) for name in ("n0", "n1")), *(owned(f"p{n}", f"n{n % 2}") for n in range(6))]
+    file = tmp_path / "cluster.yaml"
+    file.write_text(yaml.safe_dump_all(map(as_json, objects)))
+    result = run("whatif", "drain n*", "--from", file)
+    assert result.exit_code == 3
+    (row,) = [line for line in result.stdout.splitlines() if "default/p" in line]
+    assert row.split()[:7] == ["default/p0", "and", "5", "more", "2", "nodes", "pending"]

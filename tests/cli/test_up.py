@@ -138,7 +138,7 @@ def test_it_starts_runs_pods_and_stops(up: Callable[..., Up]) -> None:
     cluster = up("--nodes=2", "--node-cpu=3", "--node-memory=5Gi")
     assert f"export KUBECONFIG={cluster.kubeconfig}" in cluster.out
     assert "kubectl get nodes" in cluster.out
-    assert f"API server on {cluster.url}" in cluster.err
+    assert cluster.err.startswith(f"  API server on {cluster.url}\n")
     assert cluster.kubeconfig.stat().st_mode & 0o077 == 0
     assert cluster.names("nodes") == ["node-1", "node-2"]
     capacity = cluster.call("GET", "/api/v1/nodes/node-1")["status"]["capacity"]
@@ -181,7 +181,7 @@ def test_a_configuration_without_the_default_scheduler(up: Callable[..., Up], tm
 def test_a_signal_at_any_time(tmp_path: Path, number: signal.Signals, said: str) -> None:
     """Ctrl-C and SIGTERM end it in order, also while it is still starting."""
     flags = ["--port=0", f"--secure-port={free_port()}", f"--write-kubeconfig={tmp_path / 'c'}"]
-    flags += [f"--data-dir={tmp_path / 'data'}"]
+    flags += [f"--data-dir={tmp_path / 'data'}", "--v=1"]
     log = tmp_path / "log"
     with (
         log.open("wb") as output,
@@ -308,7 +308,7 @@ def test_the_configuration_can_be_written(tmp_path: Path) -> None:
 def test_a_data_directory_of_another_version(tmp_path: Path) -> None:
     """A folder that this version cannot read is named, and left alone."""
     (tmp_path / "cluster.db").write_bytes(b"not a database, but for all we know somebody's work")
-    said = refused("--port=0", f"--data-dir={tmp_path}")
+    said = refused("--port=0", "--secure-port=0", f"--data-dir={tmp_path}")
     assert f"--data-dir: {tmp_path}" in said
     assert (tmp_path / "cluster.db").read_bytes().startswith(b"not a database")
 
@@ -330,6 +330,11 @@ def test_objects_that_cannot_be_read(tmp_path: Path) -> None:
     """A missing file is named, in the words that a missing configuration has."""
     said = refused("--port=0", "--secure-port=0", f"--write-kubeconfig={tmp_path / 'c'}", "--from=no-such.yaml")
     assert said.splitlines()[0] == "Error: --from: no-such.yaml: No such file or directory"
+    wrong = tmp_path / "nodes.yaml"
+    wrong.write_text("{apiVersion: v1, kind: Node, metadata: {name: Not_A_Name}}", "utf-8")
+    said = refused("--port=0", "--secure-port=0", f"--write-kubeconfig={tmp_path / 'c'}", f"--from={wrong}")
+    assert said.startswith(f"Error: --from: {wrong}: ")
+    assert 'Invalid value: "Not_A_Name"' in said
 
 
 def test_a_kubeconfig_that_cannot_be_written(tmp_path: Path) -> None:
@@ -632,12 +637,16 @@ def test_explain_uses_the_configuration_and_the_queue_of_the_scheduler(up: Calla
         body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": whole}
         cluster.call("POST", "/api/v1/namespaces/default/pods", body)
 
-    def explained() -> tuple[dict[str, Any], str]:
-        asked = CliRunner().invoke(explain, ["--kubeconfig", str(cluster.kubeconfig), "-o", "json"])
+    def explained(*more: str) -> tuple[dict[str, Any], str]:
+        asked = CliRunner().invoke(explain, ["--kubeconfig", str(cluster.kubeconfig), "-o", "json", *more])
         return {each["pod"]: each for each in json.loads(asked.stdout)["pods"]}, asked.stderr
 
     eventually(lambda: explained()[0]["default/held"]["state"] == "waitingAtPermit")
     pods, said = explained()
     assert pods["default/held"]["words"] == "The pod has a node and waits at Permit for Hold."
     assert pods["default/second"]["state"] == "pending"
-    assert "decisions may differ: the scheduler uses Hold, not known here" in said
+    assert "the scheduler also uses Hold, not known here, so it may decide otherwise; add --plugin FILE" in said
+    pods, said = explained("--plugin", str(tmp_path / "hold.py"))
+    assert (pods["default/second"]["beside"], said) == (None, "")  # that is what the scheduler has
+    pods, said = explained("--plugin", str(tmp_path / "hold.py"), "--config", str(tmp_path / "config.yaml"))
+    assert (pods["default/second"]["beside"]["configuration"], said) == ("scheduler's", "")

@@ -33,6 +33,7 @@ EXAMPLES = """\b
 Examples:
   kubesched bench plain loop
   kubesched bench contrib
+  kubesched bench --nodes 100000 plain preferred-affinity
   kubesched bench --scheduler-perf bench/workloads --list
   kubesched bench --scheduler-perf bench/workloads --on embedded 'Plain/*'
   kubesched bench --scheduler-perf DIR --label-filter performance,short
@@ -62,6 +63,9 @@ def _load(context: click.Context, parameter: click.Parameter, values: tuple[str,
     type=click.Path(exists=True, path_type=Path),
     metavar="DIR",
     help="Run the workloads in DIR, in the format of Kubernetes' scheduler_perf. NAMEs select some by pattern.",
+)
+@click.option(
+    "--nodes", type=click.IntRange(min=1), metavar="N", help="Without --scheduler-perf: decide for N nodes instead."
 )
 @click.option("--label-filter", default="", help="Only workloads with these labels, for example performance,-short.")
 @click.option("--list", "listing", is_flag=True, help="List the selected workloads and why some cannot run.")
@@ -125,6 +129,7 @@ def _load(context: click.Context, parameter: click.Parameter, values: tuple[str,
 def command(
     names: tuple[str, ...],
     perf: Path | None,
+    nodes: int | None,
     label_filter: str,
     listing: bool,
     on: str,
@@ -156,8 +161,10 @@ def command(
     if perf is None:
         if peer or listing or flame is not None or on != IN_PROCESS:
             raise click.UsageError("--peer, --list, --flame and --on need workloads: add --scheduler-perf DIR")
-        _built_in(names, output)
+        _built_in(names, nodes, output)
         return
+    if nodes is not None:
+        raise click.UsageError("--nodes is for workloads without --scheduler-perf; a workload of a file has its own")
     try:
         runs = _selected(load_runs(perf), names, label_filter)
         found = find_parts(parts) if (peer or on == REAL) and not listing else None
@@ -282,18 +289,19 @@ def _run_perf(runs: Sequence[PerfRun], on: str, parts: Path | None, seconds: flo
         output.write_text(results_json(results, on), "utf-8")
 
 
-def _built_in(names: tuple[str, ...], output: Path | None) -> None:
+def _built_in(names: tuple[str, ...], nodes: int | None, output: Path | None) -> None:
     """Decisions, then the whole loop."""
     for name in names:
         if name not in (*NAMES, *CONTRIB_NAMES):
             raise click.UsageError(f"{name!r} is not one of {', '.join(map(repr, (*NAMES, *CONTRIB_NAMES)))}")
     progress, out = Console(stderr=True), data_console()
     results: list[decisions.DecisionResult] = []
-    for workload in WORKLOADS:
+    once = {workload.name: workload for workload in reversed(WORKLOADS)}  # some are there with two numbers of nodes
+    for workload in WORKLOADS if nodes is None else reversed(once.values()):
         wanted = CONTRIB in names if workload.contrib else not names
         if wanted or workload.name in names:
-            with progress.status(f"{workload.name} on {workload.nodes:,} nodes…"):
-                results.append(decisions.measure_apart(workload))
+            with progress.status(f"{workload.name} on {nodes or workload.nodes:,} nodes…"):
+                results.append(decisions.measure_apart(workload, nodes))
     if results:
         out.print(decisions.table(results))
     if output is not None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from kubesched.cli.questions import QuestionFlags, expected_problems, print_answer, with_cluster_options
+from kubesched.cli.questions import QuestionFlags, alike, expected_problems, pods_of, print_answer, with_cluster_options
 from kubesched.explain.document import Block, Heading, Table, Text
 from kubesched.library.capacity import CapacityReport
 from kubesched.library.sizing import HINT, NodesNeeded
@@ -115,5 +115,5 @@ def _needed_document(needed: NodesNeeded) -> Iterator[Block]:
         yield Text(f"No mix is cheaper than {needed.bound:g}.{sure}")
     if pending:
         yield Heading(f"pods without a place on any of these types: {len(pending)}", 2)
-        rows = [(each.pod.key, each.message) for each in pending[:MOST_ROWS]]
+        rows = [(pods_of(each), each[0].message) for each in alike(pending)[:MOST_ROWS]]
         yield Table(("pod", "why"), tuple(rows))

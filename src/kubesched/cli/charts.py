@@ -52,7 +52,7 @@ def line_chart(
         )
     legend = WIDTH - RIGHT
     for line in reversed(lines):
-        path = _path([(x_of(t), y_of(v)) for t, v in _thinned(line.points)], x_of(span))
+        path = _path([(x_of(t), y_of(v)) for t, v in thinned(line.points)], x_of(span))
         parts.append(f'<path d="{path}" stroke="{line.color}" stroke-width="1.5" fill="none"/>')
         place = f'x="{legend}" y="14" text-anchor="end"'
         parts.append(f'<text {place} style="fill:{line.color}">\u25a0 {escape(line.name)}</text>')
@@ -68,7 +68,7 @@ def _path(points: Sequence[Point], end: float) -> str:
     return f"M{x:.1f} {y:.1f}{steps}H{end:.1f}"
 
 
-def _thinned(points: Sequence[Point]) -> list[Point]:
+def thinned(points: Sequence[Point]) -> list[Point]:
     """Not more points than can be seen: of neighbours the highest, so that no peak is lost."""
     size = -(-len(points) // MOST_POINTS)
     if size <= 1:

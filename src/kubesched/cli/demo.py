@@ -92,9 +92,7 @@ async def _show(out: Console, clock: VirtualClock, manifests: list[JSON], in_ful
     await demo.cluster.start()
     try:
         await demo.prepare([each for each in manifests if each["kind"] not in REPLICAS])
-        table = demo.engine.cluster.nodes
-        zones = len(table.label("topology.kubernetes.io/zone").values)
-        out.print(f"{table.valid_count} nodes in {zones} zones, kube-scheduler's default plugins and configuration.")
+        out.print(f"{_nodes(demo.engine)}, kube-scheduler's default plugins and configuration.")
         if out.width >= NARROW:
             out.print()
             _print_line(out, "pod", "node", "score", "runner-up", "", "what made the difference")
@@ -168,7 +166,7 @@ class Demo:
 
     async def phases(self) -> dict[str, str]:
         """Each pod's phase, by its short name."""
-        pods = await self._client.list("Pod")
+        pods = await self._client.list("Pod", namespace=None)
         return {self.short_name(pod["metadata"]["name"]): pod["status"]["phase"] for pod in pods}
 
     def short_name(self, pod: str) -> str:
@@ -191,6 +189,14 @@ class Demo:
 
 
 # --- showing ----------------------------------------------------------------------------------------------------------
+
+
+def _nodes(engine: Engine) -> str:
+    """How many nodes there are, and in how many zones if they have any."""
+    table = engine.cluster.nodes
+    nodes, zones = table.valid_count, len(table.label("topology.kubernetes.io/zone").values)
+    text = "1 node" if nodes == 1 else f"{nodes} nodes"
+    return text + (f" in {zones} zone{'s' * (zones > 1)}" if zones else "")
 
 
 def _print_line(out: Console, *cells: str) -> None:

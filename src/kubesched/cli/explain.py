@@ -17,7 +17,6 @@ from rich.console import Console
 
 from kubesched.cli.explain_source import (
     Flags,
-    current_configuration,
     edit_pods,
     kept_attempts,
     read_cluster,
@@ -35,9 +34,8 @@ from kubesched.cli.options import (
     with_options,
 )
 from kubesched.cli.output import as_html, as_json, as_markdown, as_yaml, show
-from kubesched.client.kubeconfig import KubeconfigError
+from kubesched.cli.problems import in_words
 from kubesched.client.protocol import ApiError
-from kubesched.config.errors import ConfigError
 from kubesched.explain.document import Block, Text, fit_document, node_document, overview_document, pod_document
 from kubesched.explain.explainer import Explainer
 from kubesched.explain.places import fit_report, node_report
@@ -50,7 +48,7 @@ from kubesched.library.recorded import attempts, recorded_pending, recorded_pod,
 
 PENDING = 3
 """The exit code if a pod is pending. 1 and 2 are errors."""
-EXPECTED = (HistoryError, KubeconfigError, ApiError, ConfigError, PluginStartError, ValueError, OSError, TypeError)
+EXPECTED = (HistoryError, ApiError, PluginStartError, ValueError, LookupError, OSError, TypeError)
 """What the user's files, rights and network may raise."""
 SEARCH_SECONDS = 1.0
 """How long an overview looks for fixes."""
@@ -283,10 +281,8 @@ def _reported() -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         raise SystemExit(130) from None
-    except LookupError as problem:
-        raise click.ClickException(str(problem.args[0] if problem.args else problem)) from None
     except EXPECTED as problem:
-        raise click.ClickException(str(problem)) from None
+        raise click.ClickException(in_words(problem)) from None
 
 
 def _asked(
@@ -296,16 +292,15 @@ def _asked(
         return _recorded(options, about), ()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        cluster, tries = read_cluster(options)
+        read = read_cluster(options)
+        cluster = read.cluster
         if added is not None:
             cluster.add(added)
         edits = cluster.suppose(*options.what_if)
         if edits:
             edit_pods(cluster, edits, about)
-        explainer = cluster.explainer(now=time.time(), tries=tries, queue=read_queue(options))
-        if options.is_reconfigured:
-            current = current_configuration(options)
-            explainer.beside(cluster.reconfigured(current).explainer(), "scheduler's" if current else "default")
+        explainer = cluster.explainer(now=time.time(), tries=read.tries, queue=read_queue(options))
+        read.show_current(explainer)
         answer = ask(explainer, options)
     notes = tuple(dict.fromkeys(str(each.message) for each in caught))
     if options.what_if:

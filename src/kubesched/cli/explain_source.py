@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,6 +14,7 @@ from rich.console import Console
 from kubesched.api import objects as api
 from kubesched.client.endpoints import endpoint_of
 from kubesched.client.protocol import ApiError
+from kubesched.explain.explainer import Explainer
 from kubesched.explain.standing import Queued
 from kubesched.framework.loading import load_all
 from kubesched.framework.registry import PluginSource
@@ -72,12 +73,39 @@ class Flags:
         return Flags(**{each.name: getattr(self, each.name) or getattr(outer, each.name) for each in fields(self)})
 
 
-def read_cluster(options: Flags) -> tuple[Cluster, dict[str, int]]:
-    """The cluster, and how often its pods have been tried, by UID, if events tell."""
+@dataclass(frozen=True)
+class ReadCluster:
+    """The cluster, and what else was read with it."""
+
+    cluster: Cluster
+    tries: dict[str, int]
+    """How often its pods have been tried, by UID, if events tell."""
+    current: dict[str, Any] | None
+    """The configuration of the scheduler. None is the default configuration."""
+    plugins: Sequence[PluginSource]
+    is_changed: bool
+    """Whether decisions are made with another configuration than the current one."""
+
+    def show_current(self, explainer: Explainer) -> None:
+        """Have the decisions of the current configuration shown next to those of another one."""
+        if self.is_changed and self.current is None:
+            explainer.beside(self.cluster.reconfigured(None).explainer())
+        elif self.is_changed:
+            explainer.beside(self.cluster.reconfigured(self.current, self.plugins).explainer(), "scheduler's")
+
+
+def read_cluster(options: Flags) -> ReadCluster:
+    """The cluster that the flags name, with the configuration to decide with."""
     plugins = load_all(options.plugin, options.plugin_dir)
-    config = options.config or current_configuration(options, plugins)
+    current, extended = _configurations(options, plugins)
+    config = options.config or extended
+    changed = options.is_reconfigured and (current is None or config != current)
+
+    def complete(cluster: Cluster, tries: dict[str, int]) -> ReadCluster:
+        return ReadCluster(cluster, tries, current, plugins, changed)
+
     if options.manifests:
-        return Cluster.load(*options.manifests, config=config, plugins=plugins), {}
+        return complete(Cluster.load(*options.manifests, config=config, plugins=plugins), {})
     path, context = options.kubeconfig, options.context
     counts: dict[str, int] = {}
     with Console(stderr=True).status("reading the cluster") as status:
@@ -87,7 +115,7 @@ def read_cluster(options: Flags) -> tuple[Cluster, dict[str, int]]:
             status.update("reading the cluster: " + ", ".join(f"{n:,} {each}" for each, n in counts.items() if n))
 
         found = Cluster.from_kubeconfig(path, context=context, config=config, plugins=plugins, on_page=on_page)
-        return found, fetch_tries(path, context)
+        return complete(found, fetch_tries(path, context))
 
 
 def read_queue(options: Flags) -> dict[str, Queued]:
@@ -118,16 +146,21 @@ def _ask_scheduler(options: Flags, without: str, ask: Callable[..., T], default:
         return default
 
 
-def current_configuration(options: Flags, plugins: Iterable[PluginSource] = ()) -> dict[str, Any] | None:
-    """The scheduler's own configuration, likewise, with `plugins` enabled. None is the default configuration."""
+def _configurations(
+    options: Flags, plugins: Iterable[PluginSource]
+) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+    """The scheduler's own configuration, likewise, and the same with `plugins` enabled that it does not use.
+
+    None is the default configuration.
+    """
     unknown: dict[str, Any] = {}
     found = _ask_scheduler(options, "the default configuration is assumed", fetch_configuration, unknown)
     if not found.get("profiles"):
-        return None
-    config, missing = adapted(found, plugins, enabled=True)
-    if missing and (plugins or not options.plugin):
+        return None, None
+    current, missing = adapted(found, plugins)
+    if missing:
         warnings.warn(unknown_plugins(missing), stacklevel=1)
-    return config
+    return current, adapted(found, plugins, enabled=True)[0]
 
 
 def edit_pods(cluster: Cluster, edits: list[Callable[[Any], Any]], about: str) -> None:

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import importlib
+import os
+import sys
+from io import TextIOWrapper
+from typing import Any
 
 import click
 
@@ -36,6 +41,23 @@ COMMANDS = {
 class Commands(click.Group):
     """Finds subcommands by name, so that `kubesched --help` imports none of them."""
 
+    def main(self, *args: Any, **more: Any) -> Any:
+        """Run a command. What is wrong with the output, or with a file that a command writes, is one line."""
+        if sys.stdout is None:  # closed by the caller
+            sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - until the process ends
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, TextIOWrapper):  # what the locale cannot show must not end the command
+                stream.reconfigure(errors="replace" if stream.isatty() else "backslashreplace")
+        try:
+            return super().main(*args, **more)
+        except OSError as problem:
+            if problem.errno == errno.ENOSPC:
+                sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - its buffer cannot be written either
+                sys.exit(f"Error: {problem.strerror}: the output is not complete")
+            if problem.filename is None:
+                raise
+            sys.exit(f"Error: {problem.filename}: {problem.strerror}")
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
 
@@ -67,12 +89,12 @@ def main() -> None:
     explained.
 
     \b
-    See decisions explained:               kubesched demo
-    Why are my pods pending?               kubesched explain
-    Start a whole cluster for kubectl:     kubesched up --nodes=5
-    The same with a plugin of your own:    kubesched up --plugin rule.py --enable my_rule
-    Run beside a real cluster's scheduler: kubesched run --config=second.yaml
-    Get help for a command:                kubesched COMMAND --help
+    See decisions explained:      kubesched demo
+    Why are my pods pending?      kubesched explain
+    Start a cluster for kubectl:  kubesched up --nodes=5
+    With a plugin of your own:    kubesched up --plugin=rule.py --enable=rule
+    Schedule a real cluster:      kubesched run --config=second.yaml
+    Get help for a command:       kubesched COMMAND --help
 
     Results go to stdout, everything else to stderr. NO_COLOR is respected.
     """

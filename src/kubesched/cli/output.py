@@ -34,10 +34,12 @@ _SPECIAL = "\\`*_{}[]<>#|~"
 
 def show(blocks: Iterable[Block], console: Console) -> None:
     """Print to a terminal, in its width. Text from the cluster is never read as markup."""
-    for index, block in enumerate(blocks):
+    before: Block | None = None
+    for block in blocks:
+        if before is not None and (isinstance(block, Heading) or isinstance(before, Table)):
+            console.print()
+        before = block
         if isinstance(block, Heading):
-            if index:
-                console.print()
             _show_text(block.text, console, "bold" if block.level == 1 else "bold cyan")
         elif isinstance(block, Text):
             _show_text(block.text, console)
@@ -121,12 +123,13 @@ def _show_records(rows: Sequence[Sequence[str]], console: Console) -> None:
     """A line per cell, with the column's name before it; an empty line between rows."""
     (first, *others), *body = rows
     margin = max(map(len, (first, *others))) + GAP
-    for row in body:
+    for index, row in enumerate(body):
+        if index:
+            console.out("")
         console.print(RichText(first.ljust(margin)), RichText(row[0], style="bold"), sep="", soft_wrap=True)
         for name, cell in zip(others, row[1:], strict=True):
             if cell not in ("", "-"):
                 _show_text(cell, console, start=name.ljust(margin))
-        console.out("")
 
 
 def as_markdown(blocks: Iterable[Block]) -> str:

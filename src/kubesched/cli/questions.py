@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,7 @@ from rich.console import Console
 
 from kubesched.cli.options import CONTEXT, KUBECONFIG, PLUGIN, PLUGIN_DIR, config_option, source_option, with_options
 from kubesched.cli.output import as_html, as_markdown, show
+from kubesched.cli.problems import in_words
 from kubesched.client.kubeconfig import KubeconfigError
 from kubesched.client.protocol import ApiError
 from kubesched.config.errors import ConfigError
@@ -23,6 +24,7 @@ from kubesched.explain.document import Block
 from kubesched.framework.errors import PluginStartError
 from kubesched.framework.loading import load_all
 from kubesched.library.cluster import Cluster
+from kubesched.library.results import Placement
 
 EXPECTED = (KubeconfigError, ApiError, ConfigError, PluginStartError, ValueError, LookupError, OSError, TypeError)
 OUTPUTS = ("table", "json", "yaml", "html", "markdown")
@@ -72,10 +74,8 @@ def expected_problems() -> Iterator[None]:
         warnings.simplefilter("ignore", ResourceWarning)
         try:
             yield
-        except LookupError as problem:
-            raise click.ClickException(str(problem.args[0] if problem.args else problem)) from None
         except EXPECTED as problem:
-            raise click.ClickException(str(problem)) from None
+            raise click.ClickException(in_words(problem)) from None
         finally:
             for note in dict.fromkeys(str(each.message) for each in caught):
                 click.echo(f"Warning: {note}", err=True)
@@ -94,3 +94,18 @@ def print_answer(output: str, kind: str, data: dict[str, Any], blocks: Sequence[
         click.echo(as_html(str(getattr(blocks[0], "text", kind)), blocks), nl=False)
     else:
         show(blocks, Console(highlight=False))
+
+
+def alike(placements: Iterable[Placement]) -> list[list[Placement]]:
+    """Placements in groups: pods that do not move for the same reason are one, so that it is read once."""
+    groups: dict[tuple[object, ...], list[Placement]] = {}
+    for each in placements:
+        key = (each.fate, each.message) if each.message else (each.pod.uid, each.pod.key)
+        groups.setdefault(key, []).append(each)
+    return list(groups.values())
+
+
+def pods_of(group: Sequence[Placement]) -> str:
+    """The pods of a group, for a table."""
+    first = group[0].pod.key
+    return first if len(group) == 1 else f"{first} and {len(group) - 1} more"

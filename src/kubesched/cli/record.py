@@ -38,6 +38,8 @@ def command(output: Path, duration: str | None, anonymise: bool, key: str, **giv
         writer = RecordingWriter(output, time.time)
         try:
             asyncio.run(_record(source, writer, renaming(anonymise, key), seconds))
+        except asyncio.CancelledError:
+            raise SystemExit(130) from None
         finally:
             writer.close()
     click.echo(f"{output}: {writer.lines} lines in {time.time() - writer.started:.0f} s", err=True)
@@ -52,11 +54,14 @@ def _seconds(text: str) -> float:
 
 async def _record(source: SnapshotSource, writer: RecordingWriter, change: Change, seconds: float | None) -> None:
     stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
+    loop, this = asyncio.get_running_loop(), asyncio.current_task()
+    assert this is not None
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
+        loop.add_signal_handler(number, this.cancel)
 
     def started() -> None:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, stop.set)
         if seconds is not None:
             loop.call_later(seconds, stop.set)
         click.echo(f"recording; {writer.lines} objects at the start; Ctrl-C stops it", err=True)

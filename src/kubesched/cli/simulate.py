@@ -20,7 +20,7 @@ from kubesched.cli.simulate_html import html_page
 from kubesched.framework.errors import PluginStartError
 from kubesched.simulator.cluster import SimulatedCluster
 from kubesched.simulator.loading import load, scenario_files
-from kubesched.simulator.machine import as_json, as_junit
+from kubesched.simulator.machine import as_junit, json_parts
 from kubesched.simulator.replay import scenario_of, usual_mode
 from kubesched.simulator.report import Report
 from kubesched.simulator.run import run
@@ -124,11 +124,15 @@ def command(
     reports: list[Report] = []
     for scenario in scenarios:
         report = _run(scenario, seed, progress)
-        reports.append(report)
         if output == "table":
+            if reports:
+                out.print()
             show(report, out, rows)
+        reports.append(report)
     if output == "json":
-        click.echo(as_json(reports))
+        for part in json_parts(reports):
+            click.echo(part, nl=False)
+        click.echo()
     elif output == "junit":
         click.echo(as_junit(reports), nl=False)
     if html is not None:

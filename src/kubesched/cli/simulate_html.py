@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from kubesched.cli.charts import Line, Point, line_chart
+from kubesched.cli.charts import Line, Point, line_chart, thinned
 from kubesched.cli.output import Figure, as_html
 from kubesched.explain.document import Block, Heading, Items, Table, Text
 from kubesched.simulator.report import PendingPod, Report
@@ -13,6 +13,8 @@ from kubesched.simulator.tables import moment
 from kubesched.simulator.timeline import TimelineEntry
 
 MOST_ROWS = 1000
+MOST_POINTS = 100_000
+"""Far more than a chart has, so that thinning once more changes little."""
 BLUE, ORANGE = "#2f7ed8", "#d9822b"
 ENDS = ("succeeded", "failed", "deleted")
 
@@ -91,6 +93,8 @@ def _counts(timeline: Iterable[TimelineEntry]) -> tuple[list[Point], list[Point]
             if points[-1][0] == entry.time:
                 points.pop()
             points.append((entry.time, len(names)))
+            if len(points) > MOST_POINTS:
+                points[:] = thinned(points)
     return waits, runs
 
 

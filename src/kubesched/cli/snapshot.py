@@ -13,6 +13,7 @@ import click
 from kubesched.apiserver.rest.selectors import parse_labels
 from kubesched.apiserver.wire.status import StatusError
 from kubesched.cli.options import CONTEXT, KUBECONFIG, with_options
+from kubesched.cli.problems import in_words
 from kubesched.client.kubeconfig import KubeconfigError
 from kubesched.client.protocol import ApiError
 from kubesched.snapshots.live import ObjectSelection, SnapshotSource, connect
@@ -26,7 +27,11 @@ _OPTIONS = (
     CONTEXT,
     click.option("-n", "--namespace", multiple=True, metavar="NAME", help="Only this namespace. May be repeated."),
     click.option(
-        "-l", "--selector", default="", metavar="LABELS", help="Only objects in namespaces with these labels."
+        "-l",
+        "--selector",
+        default="",
+        metavar="LABELS",
+        help="Only pods, workloads and other namespaced objects that have these labels.",
     ),
     click.option("--nodes", default="", metavar="LABELS", help="Only nodes with these labels, and pods on no other."),
     click.option("--anonymise", is_flag=True, help="Replace names, labels and images, consistently."),
@@ -94,4 +99,4 @@ class expected_errors:  # noqa: N801 - used as a statement
 
     def __exit__(self, _type: object, error: BaseException | None, _trace: object) -> None:
         if isinstance(error, EXPECTED):
-            raise click.ClickException(str(error)) from None
+            raise click.ClickException(in_words(error)) from None

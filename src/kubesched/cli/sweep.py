@@ -16,7 +16,7 @@ from rich.table import Table
 
 from kubesched.cli.output import data_console
 from kubesched.simulator.scenario import ScenarioFileError
-from kubesched.sweep.api import Sweep
+from kubesched.sweep.api import DEFAULT, Sweep
 from kubesched.sweep.api import sweep as run_sweep
 from kubesched.sweep.executors import PROCESSES, ExecutorError
 from kubesched.sweep.jobs import METRICS
@@ -35,6 +35,14 @@ def seed_list(_context: click.Context, parameter: click.Parameter, text: str) ->
             raise click.BadParameter(f"{part!r} is neither a seed nor a range of seeds such as 1-10")
         found += range(int(first), int(last or first) + 1)
     return list(dict.fromkeys(found))
+
+
+def config_list(_context: click.Context, _parameter: click.Parameter, configs: tuple[str, ...]) -> tuple[str, ...]:
+    """Files that exist, and the word default."""
+    for each in configs:
+        if each != DEFAULT and not Path(each).is_file():
+            raise click.BadParameter(f"file {each!r} does not exist; give a file or the word {DEFAULT}")
+    return configs
 
 
 def shared_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -69,16 +77,16 @@ def shared_options(command: Callable[..., None]) -> Callable[..., None]:
     "--config",
     "configs",
     multiple=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="A KubeSchedulerConfiguration; give several to compare. Without any, each scenario's own.",
+    callback=config_list,
+    help="A KubeSchedulerConfiguration, or the word default; several are compared. Without any, each scenario's own.",
 )
 @click.option("--seeds", default="1-10", show_default=True, callback=seed_list, help="Such as 1-10 or 1,2,7.")
 @shared_options
 @click.option("-o", "--output", type=click.Choice(("table", "json")), default="table", show_default=True)
 def command(
     scenarios: tuple[Path, ...],
-    configs: tuple[Path, ...],
+    configs: tuple[str, ...],
     seeds: list[int],
     plugin: tuple[str, ...],
     results: Path | None,
@@ -92,7 +100,7 @@ def command(
     if a run failed. A scenario in Python draws its arrivals from client.random, so that they differ by seed.
 
     \b
-    kubesched sweep day.py --config spread.yaml --config packed.yaml --seeds 1-20 --results day.db
+    kubesched sweep day.py --config default --config packed.yaml --seeds 1-20 --results day.db
     kubesched sweep scenarios/ --seeds 1-5 -o json | jq '.[] | [.config, .seed, .metrics.pending]'
     kubesched sweep day.py --seeds 1-1000 --executor dask:tcp://10.0.0.1:8786
     """

@@ -31,7 +31,7 @@ def command(
     have stopped, every pod that fits gets a node, and nothing is left behind.
 
     A story that fails is reduced to the few steps that it needs, and printed with the command that replays it. The exit
-    code is 1 if a story fails, or if a kind of fault never happened in five hundred stories or more.
+    code is 1 if a story fails, or if a kind of fault never happened in a thousand stories or more.
     """
     if steps and seed is None:
         raise click.UsageError("--steps belongs to a story; name it with --seed")

@@ -61,6 +61,8 @@ def import_command(
     """Write a scenario with the machines and pods of a trace."""
     if output.suffix != ".py":
         raise click.BadParameter(f"{output} must end in .py", param_hint="--output")
+    if not output.parent.is_dir():
+        raise click.BadParameter(f"{output}: there is no folder {output.parent}", param_hint="--output")
     options = TraceOptions(
         _quantity(machine_cpu, "--machine-cpu", 1000), _quantity(machine_memory, "--machine-memory", 1)
     )
@@ -74,7 +76,7 @@ def import_command(
         raise click.ClickException(f"{error.filename or output}: {error.strerror}") from None
     seconds = int(made.head.seconds)
     played = f", played in {Duration.of(int(seconds / speed))}" if speed != 1 else ""
-    pods = f"{made.head.pods:,} pods on {made.nodes:,} nodes"
+    pods = f"{_counted(made.head.pods, 'pod')} on {_counted(made.nodes, 'node')}"
     click.echo(f"{made.head.trace}: {pods}, {Duration.of(seconds)}{played}.")
     if seconds / speed > LONG:
         weeks = f"{seconds / speed / WEEK:.0f} weeks"
@@ -97,6 +99,10 @@ kubesched trace import openb nodes.csv pods.csv -o openb.py
 kubesched trace import helios cluster_log.csv --from 720h --until 744h --nodes 100
 kubesched simulate trace.py --config packed.yaml
 """
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _seconds(text: str, option: str) -> float:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from itertools import groupby
 from pathlib import Path
 
 import click
 import yaml
 from rich.table import Table
 
+from kubesched.base.intervals import in_digits
 from kubesched.cli.output import data_console
 from kubesched.cli.sweep import expected_problems, progress, seed_list, shared_options
 from kubesched.sweep.api import tune
@@ -105,15 +107,19 @@ def command(
 def _show(found: Tuned, held_out: int) -> None:
     metrics = [each.metric for each in found.objectives]
     console = data_console()
-    table = Table("", *metrics, "values", title="Configurations that none beats, on the seeds they were tuned on")
-    table.add_row("base", *(f"{each:.4g}" for each in found.base), "")
-    for each in sorted(found.pareto, key=lambda each: each.values):
-        values = ", ".join(f"{name}={value}" for name, value in each.named.items()) or "as before"
-        mark = "taken" if each is found.best else ""
-        table.add_row(mark, *(f"{value:.4g}" for value in each.values), values)
+    table = Table("", *metrics, title="Configurations that none beats, on the seeds they were tuned on")
+    table.add_column("values", overflow="fold")
+    table.add_row("base", *(in_digits(each) for each in found.base), "")
+    for result, equal in groupby(sorted(found.pareto, key=lambda each: each.values), lambda each: each.values):
+        same = list(equal)
+        shown = found.best if found.best in same else same[0]
+        lines = [f"{name}={value}" for name, value in shown.named.items()] or ["as before"]
+        if len(same) > 1:
+            lines.append(f"or {len(same) - 1} more with the same result")
+        table.add_row("taken" if shown is found.best else "", *(in_digits(value) for value in result), "\n".join(lines))
     console.print(table)
     gains = Table("metric", "base", "tuned", "gain", "", title=f"With {held_out} other seeds, in pairs")
     for gain in found.gains:
-        shown = "better" if gain.is_shown else "worse" if gain.gain.high < 0 else "no difference shown"
-        gains.add_row(gain.objective.metric, f"{gain.base:.4g}", f"{gain.tuned:.4g}", str(gain.gain), shown)
+        verdict = "better" if gain.is_shown else "worse" if gain.gain.high < 0 else "no difference shown"
+        gains.add_row(gain.objective.metric, in_digits(gain.base), in_digits(gain.tuned), str(gain.gain), verdict)
     console.print(gains)

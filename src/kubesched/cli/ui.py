@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
+import socket
 import webbrowser
+from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -19,6 +22,7 @@ from kubesched.cli.options import (
     scheduler_option,
     source_option,
 )
+from kubesched.cli.problems import in_words
 from kubesched.client.connection import Connection
 from kubesched.client.kubeconfig import KubeconfigError
 from kubesched.client.protocol import ApiError
@@ -96,10 +100,10 @@ def command(
             door=Doorkeeper({*LOOPBACK, host.strip("[]").lower()}),
         )
         asyncio.run(_serve(settings, host, port, in_browser))
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, asyncio.CancelledError):
         raise SystemExit(130) from None
     except EXPECTED as problem:
-        raise click.ClickException(str(problem)) from None
+        raise click.ClickException(in_words(problem)) from None
 
 
 def _title(connection: Connection | None, source: tuple[Path, ...]) -> str:
@@ -107,15 +111,30 @@ def _title(connection: Connection | None, source: tuple[Path, ...]) -> str:
 
 
 async def _serve(settings: UiSettings, host: str, port: int, in_browser: bool) -> None:
-    listening = listen(host, port)
+    try:
+        listening = listen(host, port)
+    except OSError as problem:
+        reason = os.strerror(problem.errno) if problem.errno else str(problem)
+        raise ValueError(f"{host}:{port}: {reason}; choose another --port, or --port=0 for a free one") from None
+    with listening:
+        await _serve_on(listening, settings, host, in_browser)
+
+
+async def _serve_on(listening: socket.socket, settings: UiSettings, host: str, in_browser: bool) -> None:
     link = link_to(host, listening.getsockname()[1], settings.door.token)
     click.echo("reading the cluster", err=True)
-    stopping = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    stopping, this = asyncio.Event(), asyncio.current_task()
+    assert this is not None
+    _on_signals(this.cancel)
     async with serving(settings, listening):
+        _on_signals(stopping.set)
         click.echo(link)
         if in_browser:
             webbrowser.open(link)
         click.echo("Ctrl-C stops it.", err=True)
         await stopping.wait()
+
+
+def _on_signals(stop: Callable[[], object]) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop)

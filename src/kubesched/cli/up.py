@@ -22,7 +22,7 @@ from kubesched.daemon.setup import Setup, SetupError
 from kubesched.daemon.version import short_version, version_info
 from kubesched.local.flags import DETAILS, INTRODUCTION, UpOptions
 from kubesched.logs import Logger
-from kubesched.logs.levels import WARNING
+from kubesched.logs.levels import ERROR, WARNING
 from kubesched.logs.standard import install
 
 if TYPE_CHECKING:
@@ -65,6 +65,8 @@ def start(argv: Sequence[str], *, plugins: Iterable[PluginSource] = (), program:
     if problems:
         return _report_problems(problems, program)
     log = options.logging().logger()
+    if not options.logs.v:
+        log.set_verbosity(ERROR)  # until it is up: the announcement says what the log would
     bridge = install(log)
     log_election_once(options)
     threads = threading.enumerate()
@@ -124,6 +126,7 @@ async def _serve(
         flags = options.cluster
         ui = LocalUi(cluster, scheduler, setup, flags.ui_port, plugins) if flags.ui else None
         _announce(cluster, setup, began, "" if ui is None else ui.link)
+        setup.log.set_verbosity(options.logs.v)
 
     scheduler = LocalScheduler(cluster, options, setup, plugins, serving)
     try:

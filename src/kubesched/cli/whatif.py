@@ -7,10 +7,11 @@ from typing import Any
 
 import click
 
-from kubesched.cli.questions import QuestionFlags, expected_problems, print_answer, with_cluster_options
+from kubesched.cli.questions import QuestionFlags, alike, expected_problems, pods_of, print_answer, with_cluster_options
 from kubesched.explain.document import Block, Heading, Items, Table, Text
 from kubesched.library.cluster import Cluster
 from kubesched.library.consolidation import Consolidation
+from kubesched.library.draining import BudgetUse
 from kubesched.library.moves import MovePlan
 from kubesched.library.results import Fate, Placement, Placements
 from kubesched.library.suppose import FORMS
@@ -89,29 +90,37 @@ def _what_if(result: WhatIfResult) -> Iterator[Block]:
     gained = Placements(each for each in result.waiting if each.fate is Fate.PLACED)
     yield from _moves(gained, "Pending pods that get a node")
     if len(result.waiting.pending):
-        yield Text(f"{len(result.waiting.pending)} pods were pending and stay so.")
+        count = len(result.waiting.pending)
+        yield Text("1 pod was pending and stays so." if count == 1 else f"{count} pods were pending and stay so.")
     if result.budgets:
         yield Heading("Disruption budgets", 2)
         rows = [
-            (each.budget, str(each.allowed), str(each.used), "holds" if each.holds else f"refuses {each.refused}")
-            for each in result.budgets
+            (each.budget, str(each.allowed), str(each.used), str(each.lost), _holds(each)) for each in result.budgets
         ]
-        yield Table(("budget", "allowed", "used", ""), tuple(rows))
+        yield Table(("budget", "allowed", "evicted", "lost", ""), tuple(rows))
+
+
+def _holds(budget: BudgetUse) -> str:
+    refused = [f"refuses {budget.refused}"] if budget.refused else []
+    missing = [f"broken: {budget.missing} more gone than allowed"] if budget.missing else []
+    return ", ".join(refused + missing) or "holds"
 
 
 def _moves(placements: Placements, title: str) -> Iterator[Block]:
     if not placements:
         return
     yield Heading(title, 2)
-    order = sorted(placements, key=lambda each: (each.fate is Fate.PLACED, each.fate.value))
+    order = alike(sorted(placements, key=lambda each: (each.fate is Fate.PLACED, each.fate.value)))
     yield Table(("pod", "from", "to", "why not"), tuple(_row(each) for each in order[:MOST_ROWS]))
     if len(order) > MOST_ROWS:
         yield Text(f"and {len(order) - MOST_ROWS} more; -o json has them all")
 
 
-def _row(each: Placement) -> tuple[str, str, str, str]:
-    place = each.node if each.fate is Fate.PLACED else each.fate.value
-    return (each.pod.key, each.origin or each.pod.node_name or "-", place, each.message)
+def _row(same: Sequence[Placement]) -> tuple[str, str, str, str]:
+    first = same[0]
+    place = first.node if first.fate is Fate.PLACED else first.fate.value
+    origins = {each.origin or each.pod.node_name or "-" for each in same}
+    return (pods_of(same), origins.pop() if len(origins) == 1 else f"{len(origins)} nodes", place, first.message)
 
 
 def _consolidation(found: Consolidation, cluster: Cluster) -> Iterator[Block]:
@@ -119,7 +128,7 @@ def _consolidation(found: Consolidation, cluster: Cluster) -> Iterator[Block]:
     if found.removals:
         yield Text("Cordon all of them first, then drain and delete one after the other, in this order:")
         items = tuple(
-            (f"{each.node}: {len(each.moves)} pods move", (f"kubectl drain --ignore-daemonsets {each.node}",))
+            (f"{each.node}: {_counted(len(each.moves))}", (f"kubectl drain --ignore-daemonsets {each.node}",))
             for each in found.removals[:MOST_ROWS]
         )
         yield Items(items, numbered=True)
@@ -135,6 +144,10 @@ def _consolidation(found: Consolidation, cluster: Cluster) -> Iterator[Block]:
         yield Table(("why", "nodes", "which"), tuple(table))
         if len(rows) > MOST_ROWS:
             yield Text(f"and {len(rows) - MOST_ROWS} more reasons; -o json has them all")
+
+
+def _counted(moves: int) -> str:
+    return "1 pod moves" if moves == 1 else f"{moves} pods move"
 
 
 def _listed(names: Sequence[str]) -> str:
