@@ -4,10 +4,12 @@ import gc
 import os
 import sys
 import warnings
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
+from tests.pages import ROOT, Script, commands
+from tests.run_by import runner
 
 # Time limits per example would make results depend on how busy the machine is; the number of examples sets how long a
 # search takes. The default profile tries the same examples in every run, so that a change is judged by what it changed.
@@ -48,3 +50,19 @@ def _collected() -> Iterator[None]:
     """Collect garbage while the last test can still fail: after it, a leak would fail the run without naming a test."""
     yield
     gc.collect()
+
+
+@pytest.fixture
+def script(request: pytest.FixtureRequest) -> Iterator[Callable[[str], Script]]:
+    """The commands of a page that tests/run_by.py says this test runs; none may be left."""
+    test = request.node.nodeid.partition("[")[0]
+    given: list[Script] = []
+
+    def give(page: str) -> Script:
+        given.append(Script(page, [each for each in commands(ROOT / page) if runner(page, each) == test]))
+        return given[-1]
+
+    yield give
+    if not request.node.stash.get(FAILED, False):
+        assert given
+        assert {each.page: each.left for each in given if each.left} == {}, "typed by no other test"

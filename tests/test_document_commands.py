@@ -1,4 +1,4 @@
-"""Every command of every page exists, with the flags that the page gives it, and a test types it."""
+"""Every command of every page exists, with the flags that the page gives it, and a test runs it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 import pytest
-from tests.pages import PAGES, ROOT, lines, mentioned, page_name, typed
+from tests.pages import BLOCK, PAGES, ROOT, commands, mentioned, page_name, typed
+from tests.run_by import NOT_RUN, RUN_BY, runner
 
 from kubesched.cli.go_flags import GoFlagsCommand
 from kubesched.cli.main import main
@@ -16,44 +17,10 @@ from kubesched.daemon.flags import parse
 NO_VALUE = " an argument"
 """Sentences name flags without their values."""
 
-PROGRAMS = ("curl", "docker", "helm", "jq", "kubectl", "kubesched", "make", "pip", "pipx", "python")
-DRAWINGS = {"docs/architecture.md"}
-EXAMPLES = "tests/kubectl/test_examples.py"
-TYPED_BY = {
-    "README.md": ("tests/kubectl/test_pages.py", "tests/packages/test_pythons.py"),
-    "docs/guides/contrib.md": ("tests/kubectl/test_pages.py", "tests/test_typed_guides.py"),
-    "docs/guides/deploy.md": (
-        "tests/kubectl/test_pages.py",
-        "tests/kubectl/test_typed_daemons.py",
-        "tests/deploy/test_chart.py",
-    ),
-    "docs/guides/devices.md": ("tests/kubectl/test_guide.py",),
-    "docs/guides/history.md": ("tests/kubectl/test_pages.py", "tests/kubectl/test_typed_daemons.py"),
-    "docs/guides/learn.md": ("tests/test_typed_guides.py",),
-    "docs/guides/pending.md": ("tests/kubectl/test_pages.py",),
-    "docs/guides/plugins.md": ("tests/kubectl/test_typed_daemons.py", "tests/test_typed_guides.py"),
-    "docs/guides/research.md": ("tests/test_typed_guides.py",),
-    "docs/guides/scenarios.md": ("tests/test_typed_guides.py",),
-    "docs/guides/snapshots.md": ("tests/kubectl/test_pages.py",),
-    "docs/guides/ui.md": ("tests/kubectl/test_typed_daemons.py",),
-    "docs/guides/up.md": ("tests/kubectl/test_guide.py",),
-    "docs/guides/whatif.md": ("tests/kubectl/test_pages.py",),
-    "docs/performance.md": ("tests/test_typed_guides.py",),
-    "docs/reference/conformance.md": ("tests/test_typed_guides.py",),
-    "docs/reliability.md": ("tests/test_typed_guides.py",),
-    "docs/tutorial.md": ("tests/site/test_site.py",),
-    "examples/coscheduling/README.md": (EXAMPLES,),
-    "examples/cost-aware/README.md": (EXAMPLES,),
-    "examples/example-plugin/README.md": (EXAMPLES,),
-    "examples/gpu-sharing/README.md": (EXAMPLES,),
-    "examples/gpus/README.md": (EXAMPLES,),
-    "examples/gym/README.md": (EXAMPLES,),
-    "examples/index-scheduling/README.md": (EXAMPLES,),
-    "examples/node-number/README.md": (EXAMPLES,),
-    "examples/qos-sort/README.md": (EXAMPLES,),
-    "examples/sample2/README.md": (EXAMPLES,),
-}
-"""The tests that type the commands of a page. What only `make` does is what the tests themselves are started with."""
+LANGUAGES = {"", "console", "json", "py", "python", "sh", "sql", "yaml"}
+PROGRAM = re.compile(r"^(\$ |(curl|docker|export|helm|jq|kubectl|kubesched|make|pip|pipx|python|[A-Z_]+=\S+)( |$))")
+FORMS = ("[OPTIONS]", "kubectl --TLS-->")
+"""What looks like a command and is none: how commands are called, and an arrow of a drawing."""
 
 
 def complaint(words: list[str], command: click.Command = main) -> str:
@@ -87,18 +54,57 @@ def test_targets_exist(page: Path) -> None:
     assert {*inline, *named} <= targets
 
 
-def test_every_page_is_typed() -> None:
-    """A page with commands has tests that read it, so that a new page, and a command that fails, are noticed."""
-    found = {page_name(page) for page in PAGES if programs_of(page) - {"make"}}
-    assert found - DRAWINGS == set(TYPED_BY)
-    for page, tests in TYPED_BY.items():
-        name = page.removesuffix("/README.md").rpartition("/")[2]
-        assert [each for each in tests if name not in (ROOT / each).read_text("utf-8")] == [], page
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
+def test_every_command_is_run(page: Path) -> None:
+    """Each command in a block for a shell has a test that runs it, by tests/run_by.py, or a reason why none can."""
+    name = page_name(page)
+    unknown = [each for each in commands(page) if not runner(name, each) and not each.startswith(tuple(NOT_RUN))]
+    assert unknown == []
 
 
-def programs_of(page: Path) -> set[str]:
-    """The programs that a page's blocks start."""
-    return {line.partition(" ")[0] for line in lines(page)} & {*PROGRAMS}
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
+def test_commands_are_in_blocks_for_a_shell(page: Path) -> None:
+    """A block without a language, or with another one, holds no commands: they would be run by no test."""
+    blocks = BLOCK.findall(page.read_text("utf-8"))
+    assert {language for language, _ in blocks} <= LANGUAGES
+    others = [line for language, text in blocks if language not in ("console", "sh") for line in text.splitlines()]
+    assert [line for line in others if PROGRAM.match(line) and not any(form in line for form in FORMS)] == []
+
+
+def test_the_table_names_tests_that_take_their_commands() -> None:
+    """Every test of the table exists and asks for its commands, and every line of the table is for some command."""
+    used = {(name, runner(name, each)) for page in PAGES for name in [page_name(page)] for each in commands(page)}
+    assert {(page, test) for page, tests in RUN_BY.items() for test in tests} <= used
+    for test in {test for _, test in used if test}:
+        file, name = test.split("::")
+        text = (ROOT / file).read_text("utf-8")
+        assert re.search(rf"^(async )?def {name}\([^)]*(script|readme): ", text, re.MULTILINE), test
+
+
+def test_commands_of_several_lines_are_whole(tmp_path: Path) -> None:
+    """Loops, documents, quoted texts and lines that go on are one command each; remarks and prompts are none."""
+    page = tmp_path / "page.md"
+    blocks = """```sh
+for i in 1 2; do
+  echo $i
+done
+cat > a <<END
+b: c
+END
+echo 'one
+two'
+make x \\
+    y    # a remark
+```
+```console
+$ ls
+a
+```
+"""
+    page.write_text(blocks, "utf-8")
+    found = commands(page)
+    assert found[0].endswith("\ndone")
+    assert found[1:] == ("cat > a <<END\nb: c\nEND", "echo 'one\ntwo'", "make x      y", "ls")
 
 
 def test_mistakes_are_found() -> None:

@@ -155,8 +155,23 @@ async def test_private_files_are_private_also_with_an_open_umask(tmp_path: Path)
     finally:
         await server.stop()
     assert (tmp_path / "data").stat().st_mode & 0o777 == 0o700
-    names = ("cluster.db", "cluster.db-wal", "identity.json", "kubeconfig", "kube-scheduler.key")
+    stored = ("cluster.db", "cluster.db-open", "cluster.db-wal", "identity.json")
+    names = (*stored, "kubeconfig", "kube-scheduler.key")
     assert modes == dict.fromkeys(names, "0o600")
+
+
+@pytest.mark.usefixtures("open_umask")
+async def test_nobody_else_may_write_where_private_files_are(tmp_path: Path) -> None:
+    """New folders of kubeconfig, data and certificates, those above them and the certificate belong to their owner."""
+    server = build_server(ServerOptions(data_dir=tmp_path / "a" / "data"))
+    await server.start()
+    try:
+        server.write_kubeconfig(tmp_path / "b" / ".kube" / "config")
+        write(make_pair(), *files_in(str(tmp_path / "c" / "certs")))
+    finally:
+        await server.stop()
+    others_write = [each for each in tmp_path.rglob("*") if each.stat().st_mode & 0o022]
+    assert others_write == []
 
 
 @pytest.mark.usefixtures("open_umask")

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
-from tests.pages import ROOT, typed
-
-from kubesched.cli.main import main
+from tests.pages import ROOT, Script, arguments, type_in
 
 EXAMPLES = ROOT / "examples"
 CONFIG = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
@@ -22,9 +20,21 @@ SHORTER = {
     "tune": ("--trials", "2", "--seeds", "1", "--held-out", "1001-1002", "--jobs", "1"),
     "compare": ("--seeds", "2"),
     "torture": ("--seeds", "1"),
-    "bench": ("--list",),
 }
 """Fewer runs than the pages ask for: the last of two equal options counts."""
+WORKLOAD = """
+- name: Small
+  workloadTemplate:
+  - {opcode: createNodes, count: 2}
+  - {opcode: createPods, count: 4, podTemplatePath: pod.yaml, collectMetrics: true}
+  workloads: [{name: one, labels: [performance, short]}]
+"""
+POD = """
+apiVersion: v1
+kind: Pod
+metadata: {generateName: pod-}
+spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 100m}}}]}
+"""
 
 
 @pytest.fixture
@@ -43,31 +53,38 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         short = [",".join(row.split(",")[:6]) for row in rows]
         (tmp_path / f"{name}.csv").write_text("\n".join(short) + "\n", "utf-8")
     (tmp_path / "cluster_log.csv").write_text(HELIOS, "utf-8")
+    shutil.copy(EXAMPLES / "scenarios/node10.py", tmp_path / "trace.py")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
+def type_on_dask(command: str, *more: str) -> int:
+    """Run a command on a Dask cluster of this process instead of the one that the page names."""
+    distributed = pytest.importorskip("distributed")
+    alone = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "dashboard_address": None}
+    with distributed.LocalCluster(**alone, protocol="tcp://") as cluster:
+        return type_in(command.replace("tcp://10.0.0.1:8786", cluster.scheduler_address), *more)
+
+
 @pytest.mark.parametrize(
-    ("page", "number", "left_out"),
+    "page",
     [
-        ("guides/contrib.md", 2, ()),
-        ("guides/learn.md", 4, ()),
-        ("guides/plugins.md", 2, ("run",)),
-        ("guides/scenarios.md", 7, ()),
-        ("guides/research.md", 2, ("dask",)),
-        ("performance.md", 3, ("DIR",)),
-        ("reference/conformance.md", 1, ()),
-        ("reliability.md", 4, ()),
+        *("docs/guides/contrib.md", "docs/guides/learn.md", "docs/guides/plugins.md", "docs/guides/research.md"),
+        *("docs/guides/scenarios.md", "docs/reference/commands.md", "docs/reference/conformance.md"),
+        "docs/reliability.md",
     ],
 )
-def test_a_page_can_be_typed(folder: Path, page: str, number: int, left_out: tuple[str, ...]) -> None:
-    """Every command succeeds. Left out are daemons, which have tests of their own, and a Dask cluster."""
-    commands = [
-        [*(word.replace("corpus/*", "corpus/taints.jsonl.gz") for word in words), *SHORTER.get(words[0], ())]
-        for words in typed(ROOT / "docs" / page, "kubesched")
-        if not any(word in " ".join(words) for word in left_out)
-    ]
-    assert len(commands) == number
-    for words in commands:
-        done = CliRunner().invoke(main, words)
-        assert done.exit_code == 0, f"{words}: {done.output}\n{done.exception!r}"
+def test_a_page_can_be_typed(script: Callable[[str], Script], folder: Path, page: str) -> None:
+    """Every command succeeds."""
+    for command in script(page).take():
+        run = type_on_dask if "dask:" in command else type_in
+        code = run(command.replace("corpus/*", "corpus/taints.jsonl.gz"), *SHORTER.get(arguments(command)[0], ()))
+        assert code == 0, command
+
+
+def test_benchmarks(script: Callable[[str], Script], folder: Path) -> None:
+    """Workloads are listed, and those of another folder are measured on the embedded cluster."""
+    (folder / "performance-config.yaml").write_text(WORKLOAD, "utf-8")
+    (folder / "pod.yaml").write_text(POD, "utf-8")
+    for command in script("docs/performance.md").take():
+        assert type_in(command, DIR=str(folder)) == 0, command

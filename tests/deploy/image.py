@@ -16,12 +16,13 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tests.interpreters import interpreters
+from tests.pages import typed
 
 from kubesched.base.types import JSON
 
 ROOT = Path(__file__).parents[2]
 STORAGE = ROOT / ".cache" / "image"
-IMAGE = "kubesched-check"
+GUIDE = ROOT / "docs/guides/deploy.md"
 PROGRAMS = ("sh", "id")
 BESIDE_LIBC = (
     "libpthread.so.0",
@@ -105,12 +106,12 @@ def _libraries(programs: Iterable[Path]) -> set[Path]:
 
 
 def build(version: str) -> str:
-    """Build the image as the Dockerfile says. Return its name."""
+    """Build the image as the guide says, with buildah for docker. Return its name."""
     if not has(base_name(version)):
         make_base(version)
-    words = ("--pull=never", "--layers", f"--build-arg=PYTHON={version}", "--file=deploy/Dockerfile", f"--tag={IMAGE}")
-    buildah("build", *words, ".")
-    return IMAGE
+    ((build, *words),) = typed(GUIDE, "docker")
+    buildah(build, "--pull=never", "--layers", f"--build-arg=PYTHON={version}", *words)
+    return words[words.index("-t") + 1]
 
 
 def inspect(image: str) -> JSON:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import pytest
 import yaml
 from tests.e2e.parts import HELM, VARIABLE, find
 from tests.kubectl.local import Local, eventually, local
-from tests.pages import typed
+from tests.pages import Script
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -125,7 +125,9 @@ def test_all_values_have_an_effect() -> None:
     objects = rendered("--values=-", stdin=EVERYTHING)
     kinds = {kind for kind, _ in objects}
     assert {"PodDisruptionBudget", "Service", "ServiceMonitor", "PrometheusRule"} <= kinds
-    spec = objects["Deployment", "kubesched"]["spec"]["template"]["spec"]
+    template = objects["Deployment", "kubesched"]["spec"]["template"]
+    assert template["metadata"]["labels"]["app.kubernetes.io/instance"] == "kubesched"  # kubectl logs -l finds them
+    spec = template["spec"]
     (container,) = spec["containers"]
     assert container["image"] == f"registry.example.com/kubesched@sha256:{'0' * 64}"
     assert container["args"][2:] == ["--plugin=/etc/kubesched-plugins/mine.py", "--decision-history=100"]
@@ -175,7 +177,9 @@ def cluster(tmp_path: Path) -> Iterator[Local]:
         yield running
 
 
-def test_a_release_is_installed_upgraded_and_rolled_back(cluster: Local, tmp_path: Path) -> None:
+def test_a_release_is_installed_upgraded_and_rolled_back(
+    script: Callable[[str], Script], cluster: Local, tmp_path: Path
+) -> None:
     """Installed as the guide says; each revision decides about the pods that name its scheduler, with its plugins;
     uninstalling leaves nothing."""
 
@@ -203,7 +207,7 @@ def test_a_release_is_installed_upgraded_and_rolled_back(cluster: Local, tmp_pat
     first, second = tmp_path / "first.json", tmp_path / "second.json"
     first.write_text(json.dumps(INSTALLED), "utf-8")
     second.write_text(json.dumps(UPGRADED), "utf-8")
-    (install,) = typed(ROOT / "docs/guides/deploy.md", "helm")
+    (install,) = script("docs/guides/deploy.md").words("helm")
     notes = release(*install, f"--values={first}", *WAIT)
     assert 'schedules pods with "schedulerName: kubesched"' in notes
     assert ready() == ["true", "true"]

@@ -6,13 +6,14 @@ import os
 import re
 import shutil
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 import yaml
 from tests.deploy import image
 from tests.deploy.image import Container
 from tests.interpreters import interpreters
+from tests.pages import Script
 
 from kubesched.base.types import JSON
 
@@ -52,6 +53,12 @@ def config(built: str) -> JSON:
     """What the image says about how to run it."""
     found: JSON = image.inspect(built)["config"]
     return found
+
+
+def test_the_guide_builds_it(script: Callable[[str], Script], built: str) -> None:
+    """The words after `docker` are those that buildah was given."""
+    ((*_, name, place),) = script("docs/guides/deploy.md").words("docker")
+    assert (name, place) == (built, ".")
 
 
 def test_it_says_what_it_is_and_how_it_runs(config: JSON) -> None:

@@ -37,7 +37,7 @@ against `kubesched up`. There are no containers here, so specs that need a progr
 `make parts` builds the suite from the Go module, once. On a clean machine the other parts take 13 minutes of CPU time
 and the suite some minutes more; its binary has 109 MB.
 
-```
+```sh
 make upstream-suite                  # all specs that pass, on three clusters at the same time
 make upstream-suite AREA=scheduling  # one area
 ```

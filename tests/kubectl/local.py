@@ -41,14 +41,15 @@ class Local:
 
     def __init__(self, folder: Path, *flags: str) -> None:
         self.folder = folder
-        self.kubeconfig = folder / "kubeconfig"
+        self.kubeconfig = folder / ".kube/kubesched.config"
         self.secure_port = free_port()
         self._log = folder / "log"
         self._cache = folder / "cache"
         command = [*KUBESCHED, "up", "--port=0", f"--secure-port={self.secure_port}"]
-        command += [f"--write-kubeconfig={self.kubeconfig}", "--pod-start-delay=100ms", "--pod-stop-delay=50ms", *flags]
+        command += ["--pod-start-delay=100ms", "--pod-stop-delay=50ms", *flags]
+        home = {**os.environ, "HOME": str(folder)}
         with self._log.open("wb") as log:
-            self.process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, cwd=ROOT)
+            self.process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, cwd=ROOT, env=home)
         eventually(lambda: "Ctrl-C stops it." in self.log or self.process.poll() is not None, what="started")
         assert self.process.poll() is None, self.log
 
@@ -59,9 +60,9 @@ class Local:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What kubectl needs to find the cluster."""
-        place = os.path.dirname(find_kubectl()[0])
-        path = os.pathsep.join((place, os.environ.get("PATH", "")))
+        """What kubectl and kubesched need to find the cluster, and a shell to find them."""
+        places = (os.path.dirname(find_kubectl()[0]), os.path.dirname(sys.executable))
+        path = os.pathsep.join((*places, os.environ.get("PATH", "")))
         return {**os.environ, "PATH": path, "KUBECONFIG": str(self.kubeconfig), "HOME": str(self.folder)}
 
     def run(self, *words: str, stdin: str = "", timeout: float = PATIENCE) -> subprocess.CompletedProcess[str]:

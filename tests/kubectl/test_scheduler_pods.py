@@ -92,6 +92,40 @@ def test_without_programs_an_event_says_so(deployed: Local) -> None:
     assert "no program runs in it" in deployed("logs operator")
 
 
+WRONG = """
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: wrong}
+data:
+  config.yaml: |
+    {apiVersion: kubescheduler.config.k8s.io/v1, kind: KubeSchedulerConfiguration, parallelism: -1}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: wrong}
+spec:
+  containers:
+  - name: scheduler
+    image: kube-scheduler
+    command: [kube-scheduler, --config=/etc/scheduler/config.yaml]
+    volumeMounts: [{name: config, mountPath: /etc/scheduler}]
+  volumes: [{name: config, configMap: {name: wrong}}]
+"""
+
+
+def test_an_error_in_a_configuration_names_the_mounted_file(deployed: Local) -> None:
+    """Event and log have the path in the container, not that of a temporary copy."""
+    deployed("apply -f -", WRONG)
+    eventually(lambda: "SchedulerEnded" in deployed("get events"), what="the event")
+    event = next(line for line in deployed("get events").splitlines() if "SchedulerEnded" in line)
+    eventually(lambda: "CrashLoopBackOff" in deployed("get pod wrong"), what="the back-off")
+    log = deployed("logs wrong")
+    deployed("delete pod wrong")
+    for text in (event, log):
+        assert "/etc/scheduler/config.yaml: parallelism" in text
+        assert "kubesched-pod-" not in text
+
+
 def is_running(process: str) -> bool:
     """Whether a process is there, and not only its exit code."""
     found = subprocess.run(["ps", "-o", "stat=", "-p", process], capture_output=True, text=True, check=False)

@@ -7,16 +7,16 @@ import re
 import shutil
 import subprocess
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
 import pytest
 from tests.kubectl.local import KUBESCHED, PATIENCE, ROOT, Local, eventually, free_port, local
-from tests.pages import lines, typed
+from tests.pages import Script
 
-GUIDES = ROOT / "docs/guides"
+REFERENCE = "docs/reference/commands.md"
 PLUGIN = """
 import kubesched
 
@@ -42,7 +42,6 @@ def waiting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Local]:
         (folder / file).write_text(PLUGIN, "utf-8")
     (folder / "scheduler.yaml").write_text(CONFIG, "utf-8")
     with local(folder, "--nodes=3", "--no-scheduler", "--ui=false") as running:
-        (folder / ".kube").mkdir()
         shutil.copy(running.kubeconfig, folder / ".kube/config")
         yield running
 
@@ -77,21 +76,20 @@ def schedule_one(cluster: Local, words: Sequence[str], scheduler: str = "default
     return name
 
 
-def test_plugins(waiting: Local) -> None:
+def test_plugins(script: Callable[[str], Script], waiting: Local) -> None:
     """Each command of the guide starts a scheduler with the plugin, and it binds a pod."""
-    commands = [words for words in typed(GUIDES / "plugins.md", "kubesched") if words[0] == "run"]
+    commands = script("docs/guides/plugins.md").words()
     assert len(commands) == 3
     for words in commands:
         schedule_one(waiting, words)
 
 
-def test_the_history(waiting: Local) -> None:
+def test_the_history(script: Callable[[str], Script], waiting: Local) -> None:
     """Decisions are in the files, on the pods and in the events that the page names, and its jq can read them."""
-    roles = [line for line in lines(GUIDES / "history.md") if line.startswith("kubectl create clusterrole")]
-    for line in roles:
-        waiting.shell(line.replace("scheduling-reader", "reader").replace("system:kube-scheduler", "admin"))
-    (asking,) = (line for line in lines(GUIDES / "history.md") if line.startswith("jq "))
-    pods = {words[1]: schedule_one(waiting, words) for words in typed(GUIDES / "history.md", "kubesched")}
+    page = script("docs/guides/history.md")
+    waiting.shell("\n".join(page.take("kubectl")).replace("system:kube-scheduler", "admin"))
+    pods = {words[1]: schedule_one(waiting, words) for words in page.words("kubesched")}
+    (asking,) = page.take()
     assert len(pods) == 6
     assert waiting.shell(asking) == "", "nothing was unschedulable"
     log = (waiting.folder / "decisions.jsonl").read_text("utf-8")
@@ -104,24 +102,21 @@ def test_the_history(waiting: Local) -> None:
     assert (waiting.folder / "decisions.db").stat().st_size > 0
 
 
-def test_from_your_own_machine(waiting: Local) -> None:
-    """The guide to deployment begins with a configuration and a scheduler that binds the pods that name it."""
-    script = next(block for block in blocks(GUIDES / "deploy.md") if "second.yaml" in block)
-    writing, _, _command = script.rpartition("\nkubesched ")
-    waiting.shell(writing)
-    (words,) = (words for words in typed(GUIDES / "deploy.md", "kubesched") if words[0] == "run")
-    schedule_one(waiting, words, "kubesched")
+def test_from_your_own_machine(script: Callable[[str], Script], waiting: Local) -> None:
+    """The guide to deployment begins with a configuration and a scheduler that binds the pods that name it; the help
+    of `kubesched run` has the same configuration, and a scheduler for all pods."""
+    guide = script("docs/guides/deploy.md")
+    waiting.shell("\n".join(guide.take("cat")))
+    beside, instead = script(REFERENCE).words()
+    for words in (*guide.words(), beside):
+        schedule_one(waiting, words, "kubesched")
+    schedule_one(waiting, [word.replace("$HOME", str(waiting.folder)) for word in instead])
 
 
-def blocks(page: Path) -> list[str]:
-    """The blocks for a shell."""
-    return re.findall(r"^```sh\n(.*?)^```", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
-
-
-def test_a_second_scheduler_with_kustomize(waiting: Local) -> None:
+def test_a_second_scheduler_with_kustomize(script: Callable[[str], Script], waiting: Local) -> None:
     """The overlay with an image named as the page says, applied: its scheduler binds the pods that name it."""
     shutil.copytree(ROOT / "deploy", waiting.folder / "deploy")
-    waiting.shell(next(block for block in blocks(GUIDES / "deploy.md") if "kubectl apply -k ." in block))
+    waiting.shell("\n".join(script("docs/guides/deploy.md").take()))
     image = "get deployment kubesched -n kube-system -o jsonpath={.spec.template.spec.containers[0].image}"
     assert waiting(image) == "registry.example.com/kubesched:0.1.0"
     with daemon(waiting, ["run", f"--secure-port={free_port()}"]):
@@ -131,7 +126,7 @@ def test_a_second_scheduler_with_kustomize(waiting: Local) -> None:
     waiting("delete deployment kubesched -n kube-system")
 
 
-def test_pages(waiting: Local) -> None:
+def test_web_pages(script: Callable[[str], Script], waiting: Local) -> None:
     """Each command of the guide prints a link that shows the page, of a cluster, of files and of a simulation."""
     waiting.shell("kubectl get nodes,pods -o json > cluster.json")
     simulated = [*KUBESCHED, "simulate", str(ROOT / "examples/scenarios/node10.yaml"), "-o", "json"]
@@ -140,8 +135,7 @@ def test_pages(waiting: Local) -> None:
     if not (waiting.folder / "decisions.db").exists():
         schedule_one(waiting, ["run", "--decision-db=decisions.db"])
     port = free_port()
-    commands = list(typed(GUIDES / "ui.md", "kubesched"))
-    assert len(commands) == 5
+    commands = [*script("docs/guides/ui.md").words(), *script(REFERENCE).words()]
     with daemon(waiting, ["run", "--decision-history=10", f"--secure-port={port}"]):
         for words in commands:
             words = [word.replace("HOST:10259", f"127.0.0.1:{port}") for word in words]

@@ -20,6 +20,7 @@ from kubesched.local.flags import INTRODUCTION as UP
 
 GO_HELP = {"run": INTRODUCTION.format(program="kubesched run"), "up": UP + DETAILS}
 NO_DEFAULT = ("", "false", "0", "[]")
+PROGRAMS = ("curl", "export", "kubectl", "kubesched")
 
 
 def all_commands() -> Iterator[tuple[str, click.Command]]:
@@ -101,9 +102,16 @@ def _paragraphs(text: str) -> Iterator[str]:
     """Paragraphs of help. Those that are indented, or that click must not wrap, are commands."""
     for paragraph in text.strip("\n").split("\n\n"):
         if paragraph.startswith(("\b\n", "  ")):
-            yield f"```\n{cleandoc(paragraph.removeprefix(chr(8)))}\n```"
+            yield _block(cleandoc(paragraph.removeprefix(chr(8))))
         elif paragraph.strip():
             yield plain(paragraph)
+
+
+def _block(text: str) -> str:
+    """A block, for a shell if it holds commands; what stands beside them becomes a remark."""
+    if text.split()[0] not in PROGRAMS:
+        return f"```\n{text}\n```"
+    return "```sh\n" + re.sub(r"(?m)(?<=\S)( {2,})(?=[^-\s])", r"\1# ", text) + "\n```"
 
 
 def exit_codes_page() -> str:

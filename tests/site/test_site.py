@@ -6,13 +6,14 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 import yaml
+from tests.pages import Script
 from tests.site.commands import all_commands
 from tests.site.configuration import meanings
 from tests.site.hooks import links, repository_path, rewritten
@@ -101,13 +102,11 @@ def test_links_out_of_the_documents_lead_into_the_site() -> None:
     assert list(links("index.md", "```\n[x](y)\n```\n[a](tutorial.md)")) == ["docs/tutorial.md"]
 
 
-def test_the_tutorial_can_be_typed(tmp_path: Path) -> None:
+def test_the_tutorial_can_be_typed(script: Callable[[str], Script], tmp_path: Path) -> None:
     """All commands for a shell succeed from top to bottom in an empty folder, with the results that the page names."""
-    text = (ROOT / "docs/tutorial.md").read_text("utf-8")
-    script = "\n".join(re.findall(r"^```sh\n(.*?)^```", text, re.DOTALL | re.MULTILINE))
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", script],
+        ["bash", "-euo", "pipefail", "-c", "\n".join(script("docs/tutorial.md").take())],
         cwd=tmp_path,
         env={**os.environ, "PATH": path, "COLUMNS": "120", "NO_COLOR": "1"},
         capture_output=True,

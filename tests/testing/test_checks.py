@@ -66,6 +66,10 @@ def mutate(self: Any, state: CycleState, pod: Pod, nodes: Nodes) -> Any:
     nodes.allocatable("cpu")[:] += 1
 
 
+def mutate_the_table(self: Any, state: CycleState, pod: Pod, nodes: Nodes) -> Any:
+    nodes.table.allocatable[:] += 1
+
+
 def relabel(self: Any, state: CycleState, pod: Pod, node: NodeInfo) -> Any:
     node.node.metadata.labels["seen"] = str(next(counter))
 
@@ -115,7 +119,11 @@ def every_other(pod: object, old: object, new: object) -> Hint:
 BAD = {
     "a score out of range": (variant(score_all=lambda *_: 200), "gets 200; scores must be from 0 to 100"),
     "different answers": (variant(score_all=lambda *_: next(counter) % 100), "different results when called twice"),
-    "the window mutated": (variant(filter_all=mutate), "changed the column of allocatable amounts; plugins only read"),
+    "the window mutated": (variant(filter_all=mutate), "raised ValueError: output array is read-only"),
+    "the table mutated": (
+        variant(filter_all=mutate_the_table),
+        "changed the column of allocatable amounts; plugins only read",
+    ),
     "a node mutated": (variant(filter_all=None, filter=relabel), "changed a node"),
     "scores relative to the window": (
         variant(reads=Reads.CLUSTER, score_all=lambda s, t, p, nodes: np.arange(len(nodes))),

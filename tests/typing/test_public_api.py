@@ -65,7 +65,20 @@ from kubesched.framework.contract import PARAMETERS
 from kubesched.testing import Decision, VirtualCluster, container, node, pod
 
 GUIDE = (Path(__file__).parents[2] / "docs/guides/plugins.md").read_text("utf-8")
-INSIDE = {"table", "row", "rows", "row_numbers", "label", "label_column", "of_label", "on", "amounts", "at", "cells"}
+INSIDE = {
+    "table",
+    "row",
+    "rows",
+    "row_numbers",
+    "label",
+    "label_column",
+    "of_label",
+    "of_rows",
+    "on",
+    "amounts",
+    "at",
+    "cells",
+}
 """What windows and nodes have for plugins that come with kubesched, and may change."""
 
 
