@@ -9,7 +9,7 @@ AUDIT := .cache/audit
 unexport PYTHONDONTWRITEBYTECODE
 PIP  := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: help demo test parts e2e soak fuzz stories planted-bugs upstream-suite ui-test image-check lint lock audit bench bench-check bench-peer flame-graphs docs clean
+.PHONY: help demo test parts e2e soak fuzz stories planted-bugs upstream-suite ui-test image-check lint lock wheel audit bench bench-check bench-peer flame-graphs docs clean
 
 help:
 	@echo 'make demo    start a cluster in memory, run pods on it and see why each went where'
@@ -25,7 +25,8 @@ help:
 	@echo 'make image-check  build the image with buildah and look inside; the base is made of a Python of this machine'
 	@echo 'make lint    ruff, mypy strict, import-linter'
 	@echo 'make lock    choose the newest versions of all dependencies for deploy/requirements.txt, with hashes'
-	@echo 'make audit   known vulnerabilities of those versions, an SBOM, and two wheels that must be equal; needs the network'
+	@echo 'make wheel   build the wheel twice, which must give the same file, and write an SBOM of those versions, in dist'
+	@echo 'make audit   the same, and known vulnerabilities of those versions; needs the network'
 	@echo 'make bench   measure decisions, and pods through the whole loop, per second'
 	@echo 'make bench-check  compare the instructions per pod with the committed ones; UPDATE=--update accepts the new ones'
 	@echo 'make bench-peer   measure beside the real kube-scheduler and a null binder; SIZE=quick, full or long, ROUNDS=1, MINUTES=14'
@@ -99,11 +100,13 @@ lock: $(AUDIT)/.ready
 		| $(AUDIT)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
 		--no-annotate --no-header --no-emit-index-url --no-emit-find-links - --output-file deploy/requirements-build.txt
 
-# pip-audit is last, because it needs a database on the network; a package that it cannot look up counts as a failure.
-audit: $(AUDIT)/.ready
+wheel: $(AUDIT)/.ready
 	$(AUDIT)/bin/python -m tests.reproducible_wheel dist
 	$(AUDIT)/bin/cyclonedx-py requirements deploy/requirements.txt --pyproject pyproject.toml --output-reproducible \
 		--output-file dist/sbom.json
+
+# A package that pip-audit cannot look up in its database on the network counts as a failure.
+audit: wheel
 	$(AUDIT)/bin/pip-audit --strict --require-hashes --disable-pip --requirement deploy/requirements.txt
 
 bench: $(VENV)/.ready
@@ -161,7 +164,7 @@ $(VENV)/.ready-docs: $(VENV)/.ready
 	@$(PIP) install --group docs
 	@touch $@
 
-# The tools of `make lock` and `make audit` stay apart: they are no part of what is tested.
+# The tools of `make lock`, `make wheel` and `make audit` stay apart: they are no part of what is tested.
 $(AUDIT)/.ready: pyproject.toml
 	@test -x $(AUDIT)/bin/pip || $(PYTHON) -m venv --clear $(AUDIT)
 	@$(AUDIT)/bin/python -m pip --quiet --disable-pip-version-check install --upgrade 'pip>=25.1'
