@@ -211,7 +211,10 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     port = f"--secure-port={free_port()}"
     made = LocalCluster(folder, "--nodes=0", port, f"--config={folder}/config.yaml", *plugin)
     try:
-        asyncio.run(made.create(sample.cluster()["items"]))
+        asyncio.run(made.create([*sample.namespaces(), *sample.nodes(60)]))
+        # Objects have times in whole seconds. The timeline begins with one in which no pod is on a node.
+        time.sleep(1)
+        asyncio.run(made.create([*sample.workload(), *sample.pending()]))
         yield made
     finally:
         made.stop()
