@@ -8,7 +8,7 @@ export function Chart({ data, series, height = 110, format = (value) => value, l
     const axis = { stroke: variable("--faint"), grid: { stroke: variable("--line"), width: 1 }, ticks: { show: false }, font: `11px ${variable("--font")}` };
     const plot = new uPlot({
       width: box.current.clientWidth, height, cursor: { y: false, points: { size: 6 } }, legend: { show: false },
-      padding: [8, 4, 0, 0],
+      padding: [8, 26, 0, 0],  // the last time of day is centred under the right edge
       scales: { y: { range: (_, low, high) => [0, Math.max(high || 0, least) * 1.15] } },
       axes: [
         { ...axis, grid: { show: false }, size: 22, space: 70, values: (_, splits) => splits.map((at) => new Date(at * 1000).toLocaleTimeString([], { hour12: false, hour: "2-digit", minute: "2-digit", second: "2-digit" })) },
