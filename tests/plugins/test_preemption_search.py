@@ -188,6 +188,27 @@ def test_pods_that_fit_nowhere_leave_no_trials_behind() -> None:
     assert search._bytes == sum(each.size for each in search._cached.values())
 
 
+def test_pods_that_were_nominated_side_by_side_leave_no_trials_behind() -> None:
+    """The trials of a class know of its other pods that were nominated, and go with the last of them all the same."""
+    made = cluster(*(node(f"n{i}", cpu="1") for i in range(3)), *(pod(f"r{i}", node=f"n{i}", cpu="1") for i in range(3)))
+    engine = default_engine(made)
+    search = watched(engine)
+    for number in range(3):
+        preemptor = pod(f"p{number}", priority=10, cpu="1")
+        chosen = schedule(engine, preemptor, record=False).post_filter
+        assert chosen is not None
+        follow(made, preemptor, chosen, "nominate")
+    assert len(search._cached) == 1
+    for info in [each for name in made.nominations.nodes for each in made.nominations.on(name)]:
+        made.nominations.remove(info.pod.uid)
+    for number in range(made.classes.RECENT + 1):
+        made.classes.info(pod(f"other{number}", cpu=str(100 + number)))
+    del info, preemptor, chosen
+    search.found, search.expected = Candidates(), []
+    gc.collect()
+    assert not search._cached
+
+
 def test_a_nominated_pod_is_tried_again_after_budgets_have_changed() -> None:
     """Nothing is cached then, not even for the node that the pod is nominated to."""
     made = filled([(row, RUNNING[0]) for row in range(3)] * 3, [])

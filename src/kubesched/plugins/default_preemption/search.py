@@ -9,7 +9,7 @@ the row as it is decides. Only where they do matter is the row tried again with 
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from weakref import ref
@@ -35,6 +35,8 @@ CLASS_BYTES, SET_BYTES, TRIAL_BYTES, ROW_BYTES = 10_000, 4_000, 500, 25
 """For a class with what was compiled for it, a set of classes that victims are of, a trial, and a row."""
 CANDIDATE, NOTHING_TO_EVICT = 0, 1
 """Codes of rows. A larger one stands for a cached failure, a negative one for a failure in this search alone."""
+ClassRefs = frozenset[ref[PodClass]]
+"""Classes of pods, which they outlive: a nominated pod may be of the class that its own trials are cached for."""
 
 
 class CachedTrials:
@@ -49,12 +51,12 @@ class CachedTrials:
         self.failures: list[Status] = []
         self.moved: Ints = np.zeros(0, dtype=np.int64)
         """Which set of `moved_classes` a row's trial moves pods of."""
-        self.moved_classes: list[frozenset[PodClass]] = []
+        self.moved_classes: list[ClassRefs] = []
         self.counted = 0
         """The size when it was last looked at."""
         self._stamps: Ints = np.zeros(0, dtype=np.int64)
         self._codes: dict[Status, int] = {}
-        self._moved_numbers: dict[frozenset[PodClass], int] = {}
+        self._moved_numbers: dict[ClassRefs, int] = {}
 
     @property
     def size(self) -> int:
@@ -77,7 +79,7 @@ class CachedTrials:
         changed: Mask = self._stamps[rows] != stamps[rows]
         return rows[changed]
 
-    def store(self, trial: Trial, moved: frozenset[PodClass], stamp: int) -> None:
+    def store(self, trial: Trial, moved: ClassRefs, stamp: int) -> None:
         """Keep a result, and the classes of the pods that were moved."""
         row = trial.row
         self._stamps[row] = stamp
@@ -240,10 +242,10 @@ class _Run:
         if own is not None:
             cache.forget(own)
 
-    def _moved(self, row: int) -> frozenset[PodClass]:
+    def _moved(self, row: int) -> ClassRefs:
         """The classes of the pods that a trial moves."""
         lower = (info for info in self._table.pods[row].values() if info.pod.priority < self._pod.priority)
-        return frozenset(info.pod_class for info in (*lower, *self._what_if.nominated_on(self._pod, row)))
+        return frozenset(ref(info.pod_class) for info in (*lower, *self._what_if.nominated_on(self._pod, row)))
 
     def _dry_run(self, rows: Sequence[int], plugins: Sequence[FilterPlugin] | None = None) -> list[Trial]:
         """Try rows at once, with plugins that answer for a row from that row alone; by default with all."""
@@ -277,7 +279,7 @@ class _Run:
         found = np.zeros(len(rows), dtype=np.bool_)
         moved = self._cache.moved[rows]
         for number in set(moved.tolist()):
-            first = self._dependence.first(self._cache.moved_classes[number])
+            first = self._dependence.first(_alive(self._cache.moved_classes[number]))
             if first != PodDependence.NONE:
                 for code in set(codes.tolist()):
                     if first < self._position(code):
@@ -315,6 +317,11 @@ class _Run:
     def _code(self, failure: Status) -> int:
         self._failures.append(failure)
         return -len(self._failures)
+
+
+def _alive(classes: ClassRefs) -> Iterable[PodClass]:
+    """The classes. Of a row that has not changed since it was tried, all pods are there, and so are their classes."""
+    return (found for each in classes if (found := each()) is not None)
 
 
 def _enough(codes: Ints, violating: Mask, found: int, clean: int, wanted: int) -> int:
