@@ -15,6 +15,7 @@ from tests.scheduler.test_extending import Fake
 
 from kubesched.api import objects as api
 from kubesched.base.clocks import VirtualClock, virtual_time
+from kubesched.client.protocol import ApiError
 from kubesched.cluster.view import NodeInfo
 from kubesched.config.load import load
 from kubesched.framework.extender import Extender
@@ -122,6 +123,19 @@ async def test_the_life_of_a_pod(clock: VirtualClock) -> None:
     expected = LIFE.strip().splitlines()
     lines = [line for line in here.lines("web") if line in expected]
     assert lines == expected
+
+
+@virtual_time
+async def test_the_pause_after_a_failed_preemption_is_not_part_of_it(clock: VirtualClock) -> None:
+    """The time that a preemption took ends when the API server has refused, not when the pod is tried again."""
+    async with seen(clock) as here:
+        here.api.create(node("n1", cpu="1"))
+        here.api.create(pod("low", node="n1", cpu="1"))
+        here.api.fail("delete_pod", ApiError(500, "InternalError", "not now"), times=2)
+        here.api.create(pod("high", cpu="1", priority=10))
+        await clock.advance(60)
+        assert here.value("preemption_goroutines_execution_total", result="error") == 2
+        assert here.value("preemption_goroutines_duration_seconds_sum", result="error") == 0
 
 
 @virtual_time

@@ -106,14 +106,16 @@ class Preemptor:
         started = self._shared.clock.monotonic()
         problems: Sequence[BaseException] = ()
         try:
-            await self._shared.turns.take("preempt", by.obj.uid)
-            self._clear_nominations(by)
-            problems = await self._remove_last_alone(profile, by, victims)
-            await self._shared.turns.take("preempted", by.obj.uid)
+            try:
+                await self._shared.turns.take("preempt", by.obj.uid)
+                self._clear_nominations(by)
+                problems = await self._remove_last_alone(profile, by, victims)
+                await self._shared.turns.take("preempted", by.obj.uid)
+            finally:
+                self._report.ended_in_background(by, problems, self._shared.clock.monotonic() - started)
             if problems:
                 await self._shared.clock.sleep(PAUSE_AFTER_FAILURE)
         finally:
-            self._report.ended_in_background(by, problems, self._shared.clock.monotonic() - started)
             self._shared.inbox.put(self._end, plugin, by, victims, bool(problems))
 
     def _end(self, plugin: PreemptionPlugin | None, by: Claimant, victims: Sequence[api.Pod], failed: bool) -> None:
