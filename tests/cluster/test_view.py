@@ -80,6 +80,13 @@ def test_columns_refuse_to_be_written_to() -> None:
     assert all(np.array_equal(was, now) for was, now in zip(before, after, strict=True))
 
 
+def test_the_rows_of_a_mask_refuse_to_be_written_to() -> None:
+    """A window of the rows that pass is kept for the next pod, so that no plugin may change which rows it shows."""
+    rows: Any = Nodes(three().nodes, mask=np.array([True, False, True])).rows
+    with pytest.raises(ValueError, match="read-only"):
+        rows += 1
+
+
 def test_labels() -> None:
     """A label is an id per node; presence and membership are computed on the ids."""
     nodes = Nodes(three().nodes)

@@ -117,7 +117,7 @@ class NodeInfo:
 
 
 def _read_only(part: npt.NDArray[N]) -> npt.NDArray[N]:
-    """The same part of a column. Whoever computed in place would change the table, for all pods."""
+    """The same array. Whoever computed in place would change the table, or a window, for all pods."""
     part.flags.writeable = False
     return part
 
@@ -165,7 +165,7 @@ class Nodes:
         if self._rows is None:
             mask = self._mask
             assert mask is not None
-            self._rows = slice(0, len(mask)) if mask.all() else np.flatnonzero(mask)
+            self._rows = slice(0, len(mask)) if mask.all() else _read_only(np.flatnonzero(mask))
         return self._rows
 
     def __len__(self) -> int:

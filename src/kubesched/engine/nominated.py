@@ -60,7 +60,7 @@ class NominatedRows:
                 for row, status in zip(rows, statuses, strict=True)
             ]
         rejected = {row: status for row, status in zip(rows, statuses, strict=True) if status is not None}
-        for status in dict(zip(map(id, rejected.values()), rejected.values(), strict=True)).values():
+        for status in {id(status): status for status in rejected.values()}.values():  # many rows share one
             checked(status)
         rejections.overruled |= rejected
         return list(rejected)

@@ -104,8 +104,7 @@ def sweep(
     """Run every scenario with every configuration and every seed.
 
     `configs` are files or the word ``default``, or configurations as dicts by name; without any, each scenario's own.
-    `results` is an SQLite
-    file: runs that it has are not repeated. `executor` is what ``--executor`` takes, or any
+    `results` is an SQLite file: runs that it has are not repeated. `executor` is what ``--executor`` takes, or any
     `concurrent.futures.Executor`; processes are started anew, so a script needs ``if __name__ == "__main__"``. `shown`
     is called with the progress after each run. Raises `ScenarioFileError` before anything runs.
     """
