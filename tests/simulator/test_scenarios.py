@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.measuring import seconds_of_encoding
 
 from kubesched.simulator import ScenarioClient, node, pod
 from kubesched.simulator.loading import load
@@ -30,7 +31,8 @@ def test_the_seeds_scenario_passes_in_both_forms(name: str) -> None:
 
 
 def test_an_hour_of_backoffs_takes_a_second_or_two() -> None:
-    """A hundred pods that fit nowhere are retried for an hour of virtual time, until a large node is added."""
+    """A hundred pods that fit nowhere are retried for an hour of virtual time, until a large node is added. That takes
+    as long as encoding and decoding a hundred thousand pods or so, on any machine."""
 
     async def act(client: ScenarioClient) -> None:
         for number in range(50):
@@ -42,12 +44,13 @@ def test_an_hour_of_backoffs_takes_a_second_or_two() -> None:
         await client.create(node("big", cpu=500))
         await client.wait_for(kind="Pod", count=100, phase="Running", timeout="1m")
 
+    peer = seconds_of_encoding()
     began = time.process_time()
     report = simulate(act)
     seconds = time.process_time() - began
     assert report.passed, report.expectations
     assert sum(each.attempts for each in report.placements) > 1000
-    assert seconds < 5
+    assert seconds / peer < 400_000
 
 
 def test_a_failed_expectation_says_what_was_found() -> None:
