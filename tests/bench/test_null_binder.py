@@ -15,7 +15,7 @@ from kubesched.client.kubeconfig import load_file
 PODS = "/api/v1/namespaces/default/pods"
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 CLAIM = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpus"}}]}}
-DEADLINE = 20.0
+DEADLINE = 120.0
 
 
 def pod(name: str, claims: list[JSON]) -> JSON:
