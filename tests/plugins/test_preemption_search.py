@@ -190,7 +190,8 @@ def test_pods_that_fit_nowhere_leave_no_trials_behind() -> None:
 
 def test_pods_that_were_nominated_side_by_side_leave_no_trials_behind() -> None:
     """The trials of a class know of its other pods that were nominated, and go with the last of them all the same."""
-    made = cluster(*(node(f"n{i}", cpu="1") for i in range(3)), *(pod(f"r{i}", node=f"n{i}", cpu="1") for i in range(3)))
+    running = (pod(f"r{i}", node=f"n{i}", cpu="1") for i in range(3))
+    made = cluster(*(node(f"n{i}", cpu="1") for i in range(3)), *running)
     engine = default_engine(made)
     search = watched(engine)
     for number in range(3):
