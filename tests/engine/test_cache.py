@@ -139,6 +139,46 @@ class InPlace(Plugin):
         return np.minimum(free, 100)
 
 
+class Share(Plugin):
+    """Declares that it reads pods, and normalises: the part of the node's pods that is in use, as a fraction."""
+
+    name = "Share"
+    reads = Reads.PODS
+
+    def score_all(self, state: CycleState, pod: api.Pod, nodes: Nodes) -> Ints | int:
+        counts = nodes.pod_count
+        return counts / 10 if counts.any() else self.empty(len(nodes))  # type: ignore[return-value]  # as plugins may
+
+    def empty(self, nodes: int) -> Ints | int:
+        return np.zeros(nodes, dtype=np.int64)
+
+    def normalize(self, state: CycleState, pod: api.Pod, scores: Ints) -> Ints:
+        return np.rint(scores * 100).astype(np.int64)
+
+
+class ShareOrOne(Share):
+    """The same with one number for all nodes that are empty."""
+
+    name = "ShareOrOne"
+
+    def empty(self, nodes: int) -> Ints | int:
+        return 0
+
+
+@pytest.mark.parametrize("plugin", [Share, ShareOrOne])
+@pytest.mark.parametrize("at_once", [1, 2])
+def test_fractions_may_follow_whole_numbers(plugin: type[Plugin], at_once: int) -> None:
+    """Scores that were whole when they were first cached keep their fractions later, after one change or several."""
+    made = cluster(*(node(f"n{number}", cpu="100") for number in range(3)))
+    engine = default_engine(made, plugin)
+    for number in range(6):
+        new = schedule(default_engine(made, plugin), pod(f"p{number}"))
+        decision = schedule(engine, pod(f"p{number}"))
+        assert summary(decision, made) == summary(new, made) | {"node": decision.node}
+        for each in range(at_once):
+            made.set(pod(f"on-{number}-{each}", node=f"n{(number + each) % 3}"))
+
+
 def test_a_plugin_cannot_change_the_table() -> None:
     """A plugin that computes in place on a column fails its attempt by name, and the nodes keep what they have."""
     made = cluster(node("n1", cpu=4), node("n2", cpu=4), pod("p", node="n1", cpu=1))

@@ -376,7 +376,7 @@ class CachedAnswers:
         total = self._static.item(row)
         for scored in self._moving_scores:
             answer = scored.plugin.score_all(self.state, pod, nodes)
-            raw = answer if isinstance(answer, int) else answer.item(0)
+            raw = answer if isinstance(answer, int) else scored.fitting(answer).item(0)
             scored.raw[row] = raw  # type: ignore[index]  # what moves is an array
             if scored.plugin.normalize is None:
                 total += raw * scored.plugin.weight
@@ -404,7 +404,8 @@ class CachedAnswers:
             return
         total = self._static.take(rows)
         for scored in self._moving_scores:
-            raw = scored.plugin.score_all(self.state, pod, nodes)
+            answer = scored.plugin.score_all(self.state, pod, nodes)
+            raw = answer if isinstance(answer, int) else scored.fitting(answer)
             scored.raw[rows] = raw  # type: ignore[index]  # what moves is an array
             if scored.plugin.normalize is None:
                 total += raw if scored.plugin.weight == 1 else raw * scored.plugin.weight

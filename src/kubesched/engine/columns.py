@@ -63,6 +63,14 @@ class CachedScore:
         self.fixed: PluginScores | None = None
         """The one number, also normalised and weighted; None until it is known, and if there is more than one."""
 
+    def fitting(self, scores: Ints) -> Ints:
+        """New scores of some rows, after seeing to it that the column can hold them: fractions may follow whole
+        numbers."""
+        raw = self.raw
+        if not isinstance(raw, int) and raw.dtype != scores.dtype:
+            self.raw = raw.astype(np.result_type(raw, scores))
+        return scores
+
     def changed_at(self, rows: Ints, raw: Ints | int, size: int) -> CachedScore:
         """A copy with new scores of some rows."""
         if isinstance(self.raw, int) and isinstance(raw, int) and raw == self.raw:
