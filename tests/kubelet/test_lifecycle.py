@@ -487,16 +487,16 @@ async def test_missing_objects_are_told(clock: VirtualClock) -> None:
 # --- resizing ---------------------------------------------------------------------------------------------------------
 
 
-def _resize(w: World, **requests: str) -> None:
+def _resize(w: World, name: str = "p", /, **requests: str) -> None:
     def edit(pod: JSON) -> None:
         (container,) = pod["spec"]["containers"]
         container["resources"] = {"requests": {**container["resources"]["requests"], **requests}}
 
-    w.access.edit(PODS, w.key(PODS, "p"), edit, "resize")
+    w.access.edit(PODS, w.key(PODS, name), edit, "resize")
 
 
-def _pending_resize(w: World) -> str:
-    conditions = w.get(PODS, "p")["status"]["conditions"]
+def _pending_resize(w: World, name: str = "p") -> str:
+    conditions = w.get(PODS, name)["status"]["conditions"]
     return next((each["reason"] for each in conditions if each["type"] == "PodResizePending"), "")
 
 
@@ -545,3 +545,21 @@ async def test_a_resize_that_the_node_has_no_room_for(clock: VirtualClock) -> No
         assert _main(w)["allocatedResources"]["cpu"] == "3"
         assert "requested: 9000, capacity: 4000" in _messages(w, "ResizeInfeasible")[0]
         assert len(_messages(w, "ResizeDeferred")) == 1
+
+
+@virtual_time
+async def test_what_another_pod_asks_for_in_vain_takes_no_room(clock: VirtualClock) -> None:
+    """A resize that cannot be granted, or not yet, leaves the room to others: what counts is what a pod has."""
+    size = {"requests": {"cpu": "1", "memory": "1Gi"}}
+    async with world(clock, nodes=1) as w:
+        for name in ("p", "infeasible", "deferred"):
+            w.create(PODS, name, _pod(resources=size))
+        await _running(w)
+        _resize(w, "infeasible", cpu="9")
+        _resize(w, "deferred", cpu="3")
+        await clock.advance(1)
+        assert [_pending_resize(w, name) for name in ("infeasible", "deferred")] == ["Infeasible", "Deferred"]
+        _resize(w, cpu="2")
+        await clock.advance(1)
+        assert _pending_resize(w) == ""
+        assert _main(w)["allocatedResources"]["cpu"] == "2"

@@ -37,7 +37,7 @@ def obstacle(pod: JSON, node: JSON, others: Iterable[JSON]) -> tuple[str, str]:
     """Why a node cannot grant what a pod asks for: reason and message, or nothing. `others` are the pods beside it."""
     wanted, used = pod_total(pod["spec"], "requests"), dict[str, Any]()
     for other in others:
-        add(used, pod_total(other["spec"], "requests"))
+        add(used, pod_total(_as_held(other), "requests"))
     capacity = (node.get("status") or {}).get("allocatable") or {}
     for name in ("cpu", "memory"):
         most, request = nanos(capacity.get(name, 0)), nanos(wanted.get(name, 0))
@@ -52,6 +52,18 @@ def obstacle(pod: JSON, node: JSON, others: Iterable[JSON]) -> tuple[str, str]:
             shown = _shown(name, requested=request, used=taken, capacity=most)
             return "Deferred", f"Node didn't have enough resource: {name}, {shown}"
     return "", ""
+
+
+def _as_held(pod: JSON) -> JSON:
+    """A pod's spec with what its containers have: a resize that waits or is refused takes no room."""
+    held = dict(pod["spec"])
+    for kind, field in _STATUSES.items():
+        statuses = {each.get("name"): each for each in pod["status"].get(field) or []}
+        held[kind] = [
+            {**each, "resources": statuses.get(each["name"], {}).get("resources", spec_of(each))}
+            for each in held.get(kind) or []
+        ]
+    return held
 
 
 def _shown(name: str, **amounts: int) -> str:
