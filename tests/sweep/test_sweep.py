@@ -132,7 +132,7 @@ def test_what_decides_a_result_is_in_its_key(scenario: Path, tmp_path: Path) -> 
 
 def test_metrics_are_those_of_compare() -> None:
     """What has the same name is the same number, so that a sweep can follow a comparison."""
-    report = run(load(Path("examples/scenarios/autoscaling.yaml")), 1)
+    report = run(load(Path(__file__).parents[2] / "examples/scenarios/autoscaling.yaml"), 1)
     metrics = measured(report)
     same = {"cpu": "cpu", "memory": "memory", "fragmentation": "fragmentation", "nodesUsed": "nodes_used"}
     assert {name: metrics[name] for name in same} == {name: report.measures[other] for name, other in same.items()}
