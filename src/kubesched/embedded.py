@@ -85,6 +85,12 @@ class EmbeddedCluster:
         self.controllers.start()
         self._kubelets_task = asyncio.create_task(self.kubelets.run(), name="kubelets")
 
+    def halt(self) -> None:
+        """Let controllers and kubelets begin nothing more. `stop` must follow."""
+        self.controllers.halt()
+        if self._kubelets_task is not None:
+            self._kubelets_task.cancel()
+
     async def stop(self) -> None:
         """Stop kubelets and controllers. The API server keeps its objects."""
         if self._kubelets_task is not None:

@@ -197,6 +197,23 @@ def test_a_signal_at_any_time(tmp_path: Path, number: signal.Signals, said: str)
     assert sorted(each.name for each in (tmp_path / "data").iterdir()) == ["cluster.db", "identity.json"]
 
 
+def test_a_signal_while_controllers_have_much_to_do(up: Callable[..., Up]) -> None:
+    """The end does not wait for the pods of a ReplicaSet that has more than there will ever be."""
+    cluster = up()
+    template = {"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "main", "image": "nginx"}]}}
+    spec = {"replicas": 2**31 - 1, "selector": {"matchLabels": {"app": "a"}}, "template": template}
+    body = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "endless"}, "spec": spec}
+    path = "/apis/apps/v1/namespaces/default/replicasets"
+    began = time.monotonic()
+    cluster.call("POST", path, body)
+    eventually(lambda: cluster.call("GET", f"{path}/endless")["status"].get("replicas", 0) >= 20_000)
+    creating = time.monotonic() - began
+    ended = time.monotonic()
+    assert cluster.stop(signal.SIGTERM) == 0
+    assert time.monotonic() - ended < creating
+    assert "Traceback" not in cluster.err
+
+
 def test_a_plugin_in_a_folder_is_loaded_anew_when_it_changes(up: Callable[..., Up], tmp_path: Path) -> None:
     """The next pod is judged by the rule as it is now, in the same cluster."""
     rule = tmp_path / "plugins/rule.py"

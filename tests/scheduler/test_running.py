@@ -108,6 +108,23 @@ async def test_a_failed_election(clock: VirtualClock) -> None:
 
 
 @virtual_time
+async def test_statuses_that_wait_do_not_delay_the_end(clock: VirtualClock) -> None:
+    """The end waits for the statuses that are being written, not for the hundreds that wait for their turn."""
+    api = FaultyApi(clock)
+    api.create(node("n1", cpu="1"))
+    for number in range(300):
+        api.create(pod(f"big-{number}", cpu="2"))
+    api.delay("patch_pod_status", 2)
+    made = scheduler(clock, api)
+    running = asyncio.create_task(made.run())
+    await clock.settle()
+    stopping = asyncio.create_task(made.stop())
+    await clock.advance(3)
+    assert stopping.done()
+    await running
+
+
+@virtual_time
 async def test_a_cancelled_run_leaves_nothing_behind(clock: VirtualClock) -> None:
     """A scheduler that is cancelled before its election ends all its tasks."""
     before = asyncio.all_tasks()

@@ -122,6 +122,11 @@ class ControllerManager:
         """Start reconciling."""
         self._task = asyncio.create_task(self._context.loop.run(), name="controllers")
 
+    def halt(self) -> None:
+        """Begin no further reconciliation. `stop` must follow."""
+        if self._task is not None:
+            self._task.cancel()
+
     async def stop(self) -> None:
         """Stop after the reconciliation in progress."""
         if self._task is not None:

@@ -69,11 +69,17 @@ class Process:
     """One run of the daemon."""
 
     def __init__(
-        self, setup: Setup, plugins: Iterable[PluginSource] = (), when_serving: Callable[[], None] | None = None
+        self,
+        setup: Setup,
+        plugins: Iterable[PluginSource] = (),
+        when_serving: Callable[[], None] | None = None,
+        when_stopping: Callable[[], None] | None = None,
     ) -> None:
+        """`when_stopping` is called at SIGTERM, not when the run ends to begin anew."""
         self._setup = setup
         self._plugins = plugins
         self._when_serving = when_serving
+        self._when_stopping = when_stopping
         self._restart = False
         self._log = setup.log
         self._clock = SystemClock()
@@ -453,6 +459,8 @@ class Process:
             self._log.flush()
             os._exit(FAILED)
         self._stopping.set()
+        if self._when_stopping is not None:
+            self._when_stopping()
 
     def _debug(self) -> None:
         if self._scheduler.debug():

@@ -156,6 +156,7 @@ class LocalCluster:
 
     async def stop(self) -> None:
         """Stop everything, the API server and its store last."""
+        self.embedded.halt()
         if self._scheduler_pods is not None:
             await self._scheduler_pods.stop()
         await self.embedded.stop()
@@ -193,7 +194,8 @@ class LocalCluster:
             if setup.options.history.decision_history:
                 url = f"https://127.0.0.1:{setup.options.serving.secure_port}"
                 self.server.extensions[kubeconfig.EXTENSION] = {"scheduler": url}
-        return Process(setup, plugins, when_serving)
+        # Controllers in the middle of much work would delay each step of the scheduler's way to its end.
+        return Process(setup, plugins, when_serving, when_stopping=self.embedded.halt)
 
     def _connection(self) -> Connection:
         pair = self.server.identity.authority.client_pair(SCHEDULER)

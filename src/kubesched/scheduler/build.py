@@ -185,7 +185,7 @@ def build_scheduler(
         kinds.append(api.PodGroup)
     kinds += sorted(queue.awaited_kinds.difference(kinds), key=resource_name)
     sources = Sources(client, receive, clock, random, log, kinds)
-    return Scheduler(config, shared, profiles, cycle, sources, wake_up, owned_extenders)
+    return Scheduler(config, shared, profiles, cycle, sources, wake_up, statuses, owned_extenders)
 
 
 def _profiles(engines: dict[str, Engine]) -> dict[str, Profile]:

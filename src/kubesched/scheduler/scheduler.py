@@ -21,6 +21,7 @@ from kubesched.scheduler.debugger import CacheDebugger
 from kubesched.scheduler.journal import PodCycle
 from kubesched.scheduler.shared import Shared
 from kubesched.scheduler.sources import Sources
+from kubesched.scheduler.statuses import StatusWriter
 
 if TYPE_CHECKING:
     from kubesched.scheduler.extender import HTTPExtender
@@ -47,6 +48,7 @@ class Scheduler:
         cycle: PodCycle,
         sources: Sources,
         wake_up: asyncio.Event,
+        statuses: StatusWriter,
         extenders: Sequence[HTTPExtender] = (),
     ) -> None:
         """`wake_up` is set whenever the queue may have a pod. The extenders are closed at the end."""
@@ -61,6 +63,7 @@ class Scheduler:
         self._cycle = cycle
         self._sources = sources
         self._wake = wake_up
+        self._statuses = statuses
         self._extenders = extenders
         self._stopping = False
         self._stopped = asyncio.Event()
@@ -117,6 +120,7 @@ class Scheduler:
                 self._next_housekeeping.cancel()
             for waiting in shared.waiting:
                 waiting.reject("", "the scheduler is stopping")
+            self._statuses.drop_waiting()
             await shared.tasks.drain(DRAIN_SECONDS)
             await sources.stop()
             await self._close()

@@ -42,6 +42,7 @@ class StatusWriter:
         self._waiting: dict[str, asyncio.Future[bool]] = {}
         """Pods whose patch waits for its turn. The result is whether to send it."""
         self._binding: set[str] = set()
+        self._is_ending = False
 
     def update(
         self,
@@ -119,6 +120,16 @@ class StatusWriter:
         finally:
             self._binding.discard(uid)
 
+    def drop_waiting(self) -> None:
+        """From now on, drop every patch that would have to wait for others: the scheduler ends, and the next one, which
+        tries the pods again, writes the same. Thousands of them must not delay the end.
+        """
+        self._is_ending = True
+        for allowed in self._waiting.values():
+            if not allowed.done():
+                allowed.set_result(False)
+        self._waiting.clear()
+
     def patch(self, pod: api.Pod, condition: api.PodCondition | None, nominated: str | None = None) -> JSON | None:
         """The body of the patch; None if the pod is up to date. The body contains the UID, so that a newer pod of the
         same name is never patched.
@@ -172,6 +183,8 @@ class StatusWriter:
         if self._sending < MAX_SENDING:
             self._sending += 1
             return True
+        if self._is_ending:
+            return False
         allowed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._waiting[uid] = allowed
         if not await allowed:
