@@ -33,7 +33,7 @@ def connection_limit(most: int) -> int:
 
 def _is_worth_a_line(record: logging.LogRecord) -> bool:
     """Whether a log record is about this server, rather than about bytes that are not HTTP and got 400, or about the
-    rest of a body that cannot be decoded."""
+    rest of a body that cannot be read."""
     return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError | web.RequestPayloadError))
 
 
@@ -48,7 +48,8 @@ class LimitedServer(web.Server):
     """An aiohttp server that refuses connections beyond a number per address, with a response that says so."""
 
     def __init__(self, handler: Any, *, connections_per_address: int, **options: Any) -> None:
-        super().__init__(handler, logger=_logger(), **options)
+        # As upstream's servers, which decompress no request. aiohttp never tells of compressed data that is cut off.
+        super().__init__(handler, logger=_logger(), auto_decompress=False, **options)
         self._limit = ClientLimit(connection_limit(connections_per_address))
         self._counted: dict[RequestHandler, str] = {}
 
