@@ -77,10 +77,10 @@ def test_files_and_folders(tmp_path: Path) -> None:
 def test_everything_wrong_is_said_at_once(tmp_path: Path) -> None:
     """Each problem names the file, the document, the object and the field."""
     wrong = {**NODE, "status": {"allocatable": {"cpu": "four"}}}
-    old = {"apiVersion": "policy/v1beta1", "kind": "PodDisruptionBudget", "metadata": {"name": "b"}}
+    future = {"apiVersion": "policy/v2", "kind": "PodDisruptionBudget", "metadata": {"name": "b"}}
     (tmp_path / "a.yaml").write_text(yaml.safe_dump_all([NODE, wrong, {"metadata": {}}, "text"]))
     (tmp_path / "b.yaml").write_text("a: [")
-    (tmp_path / "c.json").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": [old]}))
+    (tmp_path / "c.json").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": [future]}))
     with pytest.raises(ManifestError) as caught:
         read_paths([tmp_path])
     problems = [each.removeprefix(f"{tmp_path}/") for each in caught.value.problems]
@@ -88,7 +88,7 @@ def test_everything_wrong_is_said_at_once(tmp_path: Path) -> None:
     assert problems[1].startswith("a.yaml, document 3: object: kind: kind ''")
     assert problems[2] == "a.yaml, document 4: expected an object with apiVersion and kind, got 'text'"
     assert problems[3].startswith("b.yaml: not valid YAML or JSON: ")
-    assert problems[4].startswith("c.json items[0]: PodDisruptionBudget: kind: apiVersion 'policy/v1beta1' is not")
+    assert problems[4].startswith("c.json items[0]: PodDisruptionBudget: kind: apiVersion 'policy/v2' is not")
     assert len(problems) == 5
 
 

@@ -30,6 +30,7 @@ from kubesched.testing import node, pod
 from kubesched.web.changes import ObjectEditor
 from kubesched.web.configuring import Configuring, moved_pods
 from kubesched.web.decisions import of_attempt
+from kubesched.web.feed import FileFeed
 from kubesched.web.merging import EditConflictError, merged
 from kubesched.web.model import ClusterModel
 from kubesched.web.moments import MOST, Moment, Moments, What
@@ -231,6 +232,24 @@ def test_a_simulation_can_be_looked_at(tmp_path: Path) -> None:
         report.write_bytes(content)
         with pytest.raises(ValueError, match="kubesched simulate -o json"):
             load_simulation(report, model)
+
+
+async def test_manifests_show_what_they_imply(tmp_path: Path) -> None:
+    """A Deployment's pods are shown as pending; kinds that nothing reads are counted."""
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": _spec("1")}
+    spec = {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": template}
+    objects = [
+        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}},
+        {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec},
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}},
+    ]
+    path = tmp_path / "web.yaml"
+    path.write_text(yaml.safe_dump_all(objects))
+    model = ClusterModel()
+    feed = FileFeed([path], model)
+    await feed.start()
+    assert len([each for each in model.unbound if each.startswith("default/web-")]) == 2
+    assert feed.notes == ["1 objects of kind ConfigMap are ignored"]
 
 
 def _spec(cpu: str) -> dict[str, Any]:

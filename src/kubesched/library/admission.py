@@ -1,21 +1,39 @@
-"""What an API server would do to a new pod or claim, as far as it changes where the pod can go.
+"""What an API server would do to a new object, as far as it changes where pods can go.
 
 A manifest leaves out what the server fills in: requests where there are only limits, host ports of host-network pods,
-the priority that the pod's class stands for, and the default storage class.
+the priority that the pod's class stands for, the default storage class, how many devices a claim asks for, and when a
+storage class binds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
 
 from msgspec.structs import replace
 
 from kubesched.api import objects as api
+from kubesched.api.devices import DeviceSubRequest, ExactDeviceRequest, ResourceClaimSpec
 
 SYSTEM_CLASSES: Mapping[str, int] = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
 DEFAULT_STORAGE_CLASS = "storageclass.kubernetes.io/is-default-class"
 OLD_STORAGE_CLASS = "volume.beta.kubernetes.io/storage-class"
+
+R = TypeVar("R", ExactDeviceRequest, DeviceSubRequest)
+
+
+def defaulted(obj: api.Object) -> api.Object:
+    """An object with the values that the API server gives to fields that are left out, whatever else there is."""
+    match obj:
+        case api.ResourceClaim():
+            return replace(obj, spec=_with_devices(obj.spec))
+        case api.ResourceClaimTemplate():
+            return replace(obj, spec=replace(obj.spec, spec=_with_devices(obj.spec.spec)))
+        case api.StorageClass(volume_binding_mode=None):
+            return replace(obj, volume_binding_mode="Immediate")
+        case _:
+            return obj
 
 
 def admitted(pod: api.Pod, classes: Callable[[], Mapping[str, api.PriorityClass]]) -> api.Pod:
@@ -72,3 +90,21 @@ def with_storage_class(
         return claim
     newest = max(defaults, key=lambda each: (each.metadata.creation_timestamp or "", each.name))
     return replace(claim, spec=replace(claim.spec, storage_class_name=newest.name))
+
+
+def _with_devices(spec: ResourceClaimSpec) -> ResourceClaimSpec:
+    """One device per request that says no more, as the API server has it."""
+
+    def complete(part: R) -> R:
+        mode = part.allocation_mode or "ExactCount"
+        return replace(part, allocation_mode=mode, count=part.count or int(mode == "ExactCount"))
+
+    requests = tuple(
+        replace(
+            each,
+            exactly=None if each.exactly is None else complete(each.exactly),
+            first_available=tuple(map(complete, each.first_available)),
+        )
+        for each in spec.devices.requests
+    )
+    return replace(spec, devices=replace(spec.devices, requests=requests))

@@ -22,14 +22,14 @@ from kubesched.engine.decision import Decision as Attempt
 from kubesched.engine.outcome import Outcome
 from kubesched.engine.profiles import build_engines
 from kubesched.framework.registry import PluginSource
-from kubesched.library.admission import admitted, with_storage_class
+from kubesched.library.admission import admitted, defaulted, with_storage_class
 from kubesched.library.claims import claims_of, released, written
 from kubesched.library.configuration import Config, configuration, known_plugins
 from kubesched.library.decision import Decision
 from kubesched.library.manifests import Manifests, completed, decoded
 from kubesched.library.results import Fate, Placement
 from kubesched.snapshots.contents import Item
-from kubesched.snapshots.implied import WORKLOADS, implied
+from kubesched.snapshots.implied import implied, is_workload
 
 O = TypeVar("O", bound=api.Object)  # noqa: E741  # the one-letter name for "some kind of object"
 
@@ -72,6 +72,11 @@ class ClusterCore:
 
     # --- objects ------------------------------------------------------------------------------------------------------
 
+    @property
+    def objects(self) -> list[api.Object]:
+        """All objects, in the order in which they came."""
+        return list(self._objects.values())
+
     def all(self, kind: type[O]) -> list[O]:
         """All objects of a kind."""
         return cast(list[O], list(self._by_kind.get(kind, {}).values()))
@@ -104,7 +109,7 @@ class ClusterCore:
             obj = admitted(identified(obj), self._priority_classes)
         elif isinstance(obj, api.PersistentVolumeClaim):
             obj = with_storage_class(obj, self.all(api.StorageClass))
-        self._store(obj)
+        self._store(defaulted(obj))
 
     def remove(self, *objects: api.Object) -> None:
         """Remove objects; raises ValueError for one that is not there. Pods give their devices back."""
@@ -128,12 +133,12 @@ class ClusterCore:
             self.set(each)  # pods and their claims refer to classes
         for each in decoded(implied(manifests.items, self._context(manifests.items))):
             self.set(each)
-        written = Counter(each.kind for each in manifests.items if each.kind in WORKLOADS and not each.was_read)
+        written = Counter(each.kind for each in manifests.items if is_workload(each) and not each.was_read)
         for kind, number in (manifests.ignored - written).items():
             self.ignored[kind] = self.ignored.get(kind, 0) + number
 
     def _context(self, items: Sequence[Item]) -> list[Item]:
-        if not any(each.kind in WORKLOADS for each in items):
+        if not any(is_workload(each) for each in items):
             return []
         found = (each for kind in CONTEXT for each in self.all(kind))
         return [Item(each.api_version, each.kind, msgspec.to_builtins(each)) for each in found]

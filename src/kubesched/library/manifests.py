@@ -6,6 +6,7 @@ Everything that is wrong is reported together, with file and field.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -24,6 +25,8 @@ Source = api.Object | Mapping[str, Any] | str | bytes
 
 DEFAULT_NAMESPACE = "default"
 _KNOWN = {kind for _, kind in api.KINDS}
+_GROUPS = {version.rpartition("/")[0] for version, _ in api.KINDS}
+_EARLY = re.compile(r"v\d+(alpha|beta)\d+")
 
 
 class Manifests:
@@ -77,10 +80,18 @@ class Manifests:
         cls = api.KINDS.get((item.version, item.kind))
         if cls is not None:
             self.objects.append(completed(decode_as(cls, item.data)))
-        elif item.kind and item.kind not in _KNOWN:
+        elif item.kind and (item.kind not in _KNOWN or _is_other(item.version)):
             self.ignored[item.kind] += 1
         else:
             api.decode(item.data)  # raises, and says which apiVersion the kind has
+
+
+def _is_other(version: str) -> bool:
+    """Whether a kind that has the name of one that scheduling reads is another one indeed, as Knative's Service is, or
+    an early form of it; else the version is a mistake.
+    """
+    group, _, name = version.rpartition("/")
+    return group not in _GROUPS or _EARLY.fullmatch(name) is not None
 
 
 def decoded(items: Iterable[Item]) -> list[api.Object]:

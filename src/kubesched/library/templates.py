@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 from msgspec.structs import replace
 
 from kubesched.api import objects as api
 from kubesched.api.decoding import decode_as
-from kubesched.api.devices import DeviceSubRequest, ExactDeviceRequest, ResourceClaimSpec
 from kubesched.library.core import ClusterCore
 from kubesched.library.manifests import DEFAULT_NAMESPACE, Source, completed
 from kubesched.snapshots.contents import Item
 from kubesched.snapshots.reader import ManifestError, Reader
-
-R = TypeVar("R", ExactDeviceRequest, DeviceSubRequest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,25 +75,7 @@ def _device_claim(cluster: ClusterCore, pod: api.Pod, claim: api.PodResourceClai
     owner = api.OwnerReference(api_version="v1", kind="Pod", name=pod.name, uid=pod.uid, controller=True)
     name = f"{pod.name}-{claim.name}"
     meta = api.ObjectMeta(name=name, namespace=pod.namespace, uid=f"claim:{name}", owner_references=(owner,))
-    return api.ResourceClaim(metadata=meta, spec=_defaulted(found.spec.spec))
-
-
-def _defaulted(spec: ResourceClaimSpec) -> ResourceClaimSpec:
-    """One device per request that says no more, as the API server has it."""
-
-    def complete(part: R) -> R:
-        mode = part.allocation_mode or "ExactCount"
-        return replace(part, allocation_mode=mode, count=part.count or int(mode == "ExactCount"))
-
-    requests = tuple(
-        replace(
-            each,
-            exactly=None if each.exactly is None else complete(each.exactly),
-            first_available=tuple(map(complete, each.first_available)),
-        )
-        for each in spec.devices.requests
-    )
-    return replace(spec, devices=replace(spec.devices, requests=requests))
+    return api.ResourceClaim(metadata=meta, spec=found.spec.spec)
 
 
 def read_templates(sources: Sequence[Source]) -> list[PodTemplate]:

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
 from kubesched.api.decoding import InvalidObject, decode_as
 from kubesched.base.types import JSON
+from kubesched.snapshots.versions import Raw, current_form
 
-Raw = bytes | Mapping[str, Any]
 Key = tuple[str, str, str, str]
 """Group, kind, namespace and name."""
 
@@ -47,6 +47,12 @@ class Item:
     data: Raw
     where: str = ""
     """File, document and index, for messages."""
+
+    @classmethod
+    def read(cls, version: str, kind: str, data: Raw, where: str = "") -> Self:
+        """An object as it was found, which may be in an older version than the one that is read."""
+        version, data = current_form(version, kind, data)
+        return cls(version, kind, data, where)
 
     def body(self) -> JSON:
         """The object, as a dict of its own."""
@@ -166,4 +172,4 @@ class Contents:
 
 def of_objects(objects: Iterable[Mapping[str, Any]]) -> Contents:
     """Contents of objects that are already decoded."""
-    return Contents([Item(str(each.get("apiVersion", "")), str(each.get("kind", "")), each) for each in objects])
+    return Contents([Item.read(str(each.get("apiVersion", "")), str(each.get("kind", "")), each) for each in objects])

@@ -7,6 +7,7 @@ from random import Random
 
 from kubesched.apiserver.apiserver import ApiServer
 from kubesched.base.clocks import VirtualClock, run_virtual
+from kubesched.base.types import JSON
 from kubesched.embedded import ClusterSettings, EmbeddedCluster
 from kubesched.kubelet.nodes import NodeSettings
 from kubesched.snapshots.contents import Item
@@ -35,10 +36,16 @@ def generate(workloads: Sequence[Item], context: Sequence[Item]) -> tuple[list[I
             await cluster.stop()
         for kind in MADE:
             resource = next(each for each in api.registry if each.kind == kind and each.is_stored)
-            made = (record.load() for record in api.store.records(resource.storage))
+            made = (_undated(record.load()) for record in api.store.records(resource.storage))
             items = [Item(resource.group_version, kind, each, "") for each in made]
             found.extend(each for each in items if each.key not in given)
         refused.extend(restorer.result.refused)
 
     run_virtual(main)
     return found, refused
+
+
+def _undated(obj: JSON) -> JSON:
+    """The object without the moment of virtual time at which it was made."""
+    del obj["metadata"]["creationTimestamp"]
+    return obj

@@ -6,13 +6,28 @@ import warnings
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
+from kubesched.api.objects import PodGroup
 from kubesched.snapshots.contents import Item
 
 WORKLOADS = frozenset(
-    ("Deployment", "ReplicaSet", "ReplicationController", "StatefulSet", "DaemonSet", "Job", "CronJob", "PodGroup")
+    (
+        ("apps/v1", "Deployment"),
+        ("apps/v1", "ReplicaSet"),
+        ("apps/v1", "StatefulSet"),
+        ("apps/v1", "DaemonSet"),
+        ("v1", "ReplicationController"),
+        ("batch/v1", "Job"),
+        ("batch/v1", "CronJob"),
+        (PodGroup.api_version, PodGroup.kind),
+    )
 )
 CONTEXT = frozenset(("Namespace", "Node", "PriorityClass", "StorageClass", "LimitRange", "ResourceClaimTemplate"))
 """What the pods of a workload depend on."""
+
+
+def is_workload(item: Item) -> bool:
+    """Whether controllers make pods or more for it. Others have kinds of the same names: Volcano has Jobs too."""
+    return (item.version, item.kind) in WORKLOADS
 
 
 def implied(items: Iterable[Item], context: Iterable[Item] = ()) -> list[Item]:
@@ -21,7 +36,7 @@ def implied(items: Iterable[Item], context: Iterable[Item] = ()) -> list[Item]:
     Workloads that were read from a cluster have their pods there. Warns of those that an API server would refuse.
     """
     given = list(items)
-    workloads = [each for each in given if each.kind in WORKLOADS and not each.was_read]
+    workloads = [each for each in given if is_workload(each) and not each.was_read]
     if not workloads:
         return []
     # Not at the top: it loads the whole embedded cluster, and most questions need none of it.

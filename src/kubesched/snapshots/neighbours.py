@@ -20,7 +20,8 @@ from kubesched.base.annotations import RUN_TIME
 from kubesched.base.clocks import START
 from kubesched.base.types import JSON
 from kubesched.config.validation import REMOVED
-from kubesched.snapshots.contents import Contents, Event, Item, Key, ObjectChange, Raw
+from kubesched.snapshots.contents import Contents, Event, Item, Key, ObjectChange
+from kubesched.snapshots.versions import Raw
 
 # --- kube-scheduler-simulator -----------------------------------------------------------------------------------------
 
@@ -158,7 +159,7 @@ def simkube(data: bytes) -> Contents:
         seconds = float(each["ts"]) - start
         found.seconds = max(found.seconds, seconds)
         for obj in each.get("applied_objs") or ():
-            item = _lasting(Item(str(obj.get("apiVersion")), str(obj.get("kind")), obj), lasting)
+            item = _lasting(Item.read(str(obj.get("apiVersion")), str(obj.get("kind")), obj), lasting)
             if seconds == 0.0:
                 found.items.append(item)
             else:
@@ -166,7 +167,7 @@ def simkube(data: bytes) -> Contents:
                 found.changes.append(ObjectChange(seconds, event, item))
             known.add(item.key)
         for obj in each.get("deleted_objs") or ():
-            gone = Item(str(obj.get("apiVersion")), str(obj.get("kind")), obj)
+            gone = Item.read(str(obj.get("apiVersion")), str(obj.get("kind")), obj)
             found.changes.append(ObjectChange(seconds, Event.DELETE, gone))
     found.started = start or None
     found.workloads_only = True

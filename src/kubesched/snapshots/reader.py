@@ -19,8 +19,9 @@ import msgspec
 from kubesched.api.decoding import InvalidObject, decode_as, kind_of
 from kubesched.base.documents import read_yaml_documents
 from kubesched.snapshots import neighbours
-from kubesched.snapshots.contents import Contents, Item, Key, Raw
+from kubesched.snapshots.contents import Contents, Item, Key
 from kubesched.snapshots.recording import is_recording, read_recording
+from kubesched.snapshots.versions import Raw
 
 SUFFIXES = (".json", ".yaml", ".yml", ".jsonl", ".json.gz", ".jsonl.gz", ".sktrace")
 MANIFESTS = (".json", ".yaml", ".yml")
@@ -128,7 +129,7 @@ class Reader:
                     self._latest = {each.key: each for each in self.contents.items}
                 neighbours.patch(self.contents, self._latest, _decoded(data), where)
             else:
-                self.contents.items.append(Item(version, kind, data, where))
+                self.contents.items.append(Item.read(version, kind, data, where))
         except (InvalidObject, ValueError) as error:
             self.problems.append(_at(where, str(error)))
 

@@ -117,7 +117,7 @@ def _take(found: Contents, line: _Line, seconds: float, where: str) -> None:
         known = ", ".join(each.value for each in Event)
         raise ValueError(f"{where}: event {line.event!r} is not known; the events are {known}") from None
     data = bytes(line.resource)
-    item = Item(*kind_of(data), data, where)
+    item = Item.read(*kind_of(data), data, where)
     if event is Event.ADD and seconds == 0.0:
         found.items.append(item)
     else:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kubesched.apiserver.apiserver import ApiServer
+from kubesched.apiserver.kinds.conversion import to_stored
 from kubesched.apiserver.kinds.registry import ApiResource
 from kubesched.apiserver.wire.status import StatusError
 from kubesched.base.annotations import KUBELET
@@ -60,10 +61,11 @@ class Restorer:
         return self.result
 
     def resource(self, item: Item) -> ApiResource | None:
-        """Where an object is stored, if its kind is served."""
-        key = (item.version.rpartition("/")[0], item.kind)
+        """Where an object is stored, if its kind is served in its version."""
+        key = (item.version, item.kind)
         if self._resources.get(key) is None:
-            found = self._api.registry.by_kind(*key)
+            served = (each for each in self._api.registry if (each.group_version, each.kind) == key)
+            found = next(served, None)
             allowed = found is not None and found.is_stored and item.kind not in FORBIDDEN_KINDS
             self._resources[key] = found if allowed else None
         return self._resources[key]
@@ -83,7 +85,7 @@ class Restorer:
             return
         if item.was_read:
             owners = None if self._keep_owners else known
-            self._api.store.put(resource.storage, key, _as_stored(body, owners))
+            self._api.store.put(resource.storage, key, to_stored(resource, _as_stored(body, owners)))
             self.result.stored += 1
         else:
             self._create(resource, body, item.where)

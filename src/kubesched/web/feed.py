@@ -130,10 +130,9 @@ class FileFeed:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             found = await asyncio.to_thread(read_paths, manifests)
+            complete, ignored = await asyncio.to_thread(completed_objects, found)
         self.notes = [str(each.message) for each in caught]
-        self.notes += [f"{number} objects of kind {kind} are ignored" for kind, number in found.ignored.items()]
-        # `Cluster` completes pods as an API server would, for example with the priority of their class.
-        complete = await asyncio.to_thread(completed_objects, found.objects)
+        self.notes += [f"{number} objects of kind {kind} are ignored" for kind, number in ignored.items()]
         for each in complete:
             self._model.set(each, initial=True)
 

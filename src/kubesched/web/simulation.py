@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from kubesched.api import objects as api
-from kubesched.library.cluster import Cluster
-from kubesched.library.manifests import read_objects
+from kubesched.library.core import ClusterCore
+from kubesched.library.manifests import Manifests, read_objects
 from kubesched.web.model import ClusterModel
 from kubesched.web.moments import Moment, What
 
@@ -65,18 +65,21 @@ def load_simulation(path: Path, model: ClusterModel) -> str:
         hint = "kubesched simulate -o json writes one, for one scenario"
         raise ValueError(f"{path} is not the report of a simulation: {error}; {hint}") from None
     model.clock = lambda: report.virtual_seconds
-    for each in completed_objects(read_objects(report.objects).objects):
+    for each in completed_objects(read_objects(report.objects))[0]:
         model.load(each)
     for moment in report.timeline:
         _replay(moment, model)
     return report.scenario
 
 
-def completed_objects(objects: Sequence[api.Object]) -> list[api.Object]:
-    """Objects as an API server would store them, nodes first."""
-    made = Cluster(*objects)
-    others = [each for each in objects if not isinstance(each, api.Node | api.Pod)]
-    return [*made.nodes, *others, *made.pods]
+def completed_objects(manifests: Manifests) -> tuple[list[api.Object], Mapping[str, int]]:
+    """Objects as an API server would store them and those that they imply, nodes first and pods last; and how many of
+    other kinds are ignored.
+    """
+    made = ClusterCore()
+    made.add(manifests)
+    others = [each for each in made.objects if not isinstance(each, api.Node | api.Pod)]
+    return [*made.all(api.Node), *others, *made.all(api.Pod)], made.ignored
 
 
 def _replay(moment: SimulatedMoment, model: ClusterModel) -> None:
