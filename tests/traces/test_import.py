@@ -7,6 +7,7 @@ import json
 import sqlite3
 import tempfile
 import tracemalloc
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import IO
@@ -22,7 +23,7 @@ from kubesched.cli.main import main
 from kubesched.simulator.cluster import SimulatedCluster
 from kubesched.simulator.loading import load
 from kubesched.simulator.run import run
-from kubesched.simulator.trace_file import Arrival, TraceHead, opened_trace
+from kubesched.simulator.trace_file import GPU_MODEL, Arrival, TraceHead, opened_trace
 from kubesched.traces import reading, sorting
 from kubesched.traces.importing import Window, import_trace
 from kubesched.traces.kinds import KINDS
@@ -95,6 +96,28 @@ def test_pai_2020(tmp_path: Path) -> None:
     assert (head.pods, head.machines[0].cpu, skipped) == (4, 64000, {"has no start_time": 1})
 
 
+def test_without_machines_pods_may_use_any_gpu_model(tmp_path: Path) -> None:
+    """The typical machine that stands for those of the trace has no model, so no pod asks for one."""
+    tasks = written(tmp_path / "tasks.csv", "a,worker,2,Terminated,500,560,600,29.5,50,T4")
+    _, (task,), _ = imported("alibaba-pai-2020", tasks)
+    assert (task.resources, task.models) == ({GPU_MILLI: 500}, ())
+    out = tmp_path / "out.py"
+    result = CliRunner().invoke(main, ["trace", "import", "alibaba-pai-2020", str(tasks), "-o", str(out)])
+    assert "The trace lists no machines: 2 pods may use any GPU model" in result.stderr
+    report = json.loads(CliRunner().invoke(main, ["simulate", str(out), "-o", "json"]).stdout)
+    assert report["bindings"] == 2
+
+
+def test_fewer_nodes_are_from_all_over_the_list(tmp_path: Path) -> None:
+    """A part of the machines has the models of all of them, in about the same proportion."""
+    task = written(tmp_path / "tasks.csv", "a,worker,2,Terminated,500,560,600,29.5,50,T4")
+    listed = [f"m{n},{'T4' if n < 50 else 'P100' if n < 75 else 'V100'},64,256,2" for n in range(100)]
+    head, *_ = imported("alibaba-pai-2020", task, written(tmp_path / "m.csv", *listed), window=Window(nodes=8))
+    assert [each.labels[GPU_MODEL] for each in head.machines] == ["T4"] * 4 + ["P100"] * 2 + ["V100"] * 2
+    head, *_ = imported("alibaba-pai-2020", task, tmp_path / "m.csv", window=Window(nodes=200))
+    assert Counter(each.labels[GPU_MODEL] for each in head.machines) == {"T4": 100, "P100": 50, "V100": 50}
+
+
 def test_alibaba_2018(tmp_path: Path) -> None:
     """Containers count once and stay, tasks end; memory is a per cent of a machine's."""
     containers = written(
@@ -158,14 +181,16 @@ def test_odd_servers_of_philly(tmp_path: Path) -> None:
 
 
 def test_helios(tmp_path: Path) -> None:
-    """Dates, and a pod per node of a job with its part of the GPUs."""
+    """Dates, and a pod per node of a job with its part of the GPUs; a job that never started is skipped."""
     path = written(
         tmp_path / "cluster_log.csv",
         "job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue",
         "2,u1,vc1,16,32,2,COMPLETED,2020-04-01 00:01:00,2020-04-01 00:02:00,2020-04-01 00:03:00,60,60",
         "1,u1,vc1,0,4,1,FAILED,2020-04-01 00:00:00,2020-04-01 00:00:00,2020-04-01 00:00:30,,0",
+        "3,u1,vc1,0,4,1,CANCELLED,2020-04-01 00:00:00,None,None,None,9",
     )
-    head, (first, second), _ = imported("helios", path)
+    head, (first, second), skipped = imported("helios", path)
+    assert skipped == {"never started": 1}
     assert (first.at, first.cpu, first.run, first.resources) == (0, 4000, 30, {})
     assert (second.at, second.count, second.cpu, second.resources) == (60, 2, 16000, {GPU: 8})
     assert (head.machines[0].resources, head.machines[0].count) == ({GPU: 8}, 4)  # 32 cores at the peak, 80 % of 40

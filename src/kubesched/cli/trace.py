@@ -83,6 +83,9 @@ def import_command(
         click.echo(f"In {weeks}, pods that stay pending are tried often, which takes time; see --speed.", err=True)
     for reason, number in made.skipped.items():
         click.echo(f"Skipped {number:,}: {reason}.", err=True)
+    if made.freed:
+        freed = f"{_counted(made.freed, 'pod')} may use any GPU model"
+        click.echo(f"The trace lists no machines: {freed}, not only those that the trace names.", err=True)
     click.echo(f"kubesched simulate {output}")
 
 

@@ -26,6 +26,9 @@ def _job(row: TraceRow, source: Source) -> Arrival | None:
     gpus, cpus = -(-int(row.amount("gpu_num", default=0)) // nodes), row.amount("cpu_num", default=1) / nodes
     start, end = row.seconds("start_time"), row.seconds("end_time")
     lasted = end - start if start is not None and end is not None else None
+    if "start_time" in row and start is None and not row.text("duration"):
+        source.skip("never started")
+        return None
     return Arrival(
         at=submitted,
         name=f"job-{pod_name(row.text('job_id'))}",

@@ -63,6 +63,8 @@ class Imported:
     head: TraceHead
     scenario: Path
     skipped: Mapping[str, int]
+    freed: int
+    """Pods that want certain GPU models and may use any, because no machine is listed that has one."""
 
     @property
     def nodes(self) -> int:
@@ -77,7 +79,7 @@ def import_trace(kind: TraceKind, source: Source, out: Path, window: Window, par
     data = out.with_name(out.stem + SUFFIX)
     with tempfile.TemporaryFile(dir=out.parent) as body:
         with gzip.GzipFile(fileobj=body, mode="wb", compresslevel=5, mtime=0) as packed:
-            _write(_within(ordered, window), demand, packed)
+            _write(_within(ordered, window), demand, packed, source)
         if not demand.pods:
             files = ", ".join(map(str, source.files))
             why = "; ".join(f"{number} skipped: {reason}" for reason, number in source.skipped.items())
@@ -94,7 +96,7 @@ def import_trace(kind: TraceKind, source: Source, out: Path, window: Window, par
             with gzip.GzipFile(fileobj=file, mode="wb", mtime=0) as packed:
                 packed.write(msgspec.json.encode(head) + b"\n")
             shutil.copyfileobj(body, file)
-    made = Imported(head, out, source.skipped)
+    made = Imported(head, out, source.skipped, demand.freed)
     out.write_text(
         SCENARIO.format(
             title=kind.title,
@@ -126,9 +128,12 @@ def _within(arrivals: Iterable[Arrival], window: Window) -> Iterator[Arrival]:
             yield each
 
 
-def _write(arrivals: Iterable[Arrival], demand: _Demand, file: IO[bytes] | gzip.GzipFile) -> None:
+def _write(arrivals: Iterable[Arrival], demand: _Demand, file: IO[bytes] | gzip.GzipFile, source: Source) -> None:
     encode = msgspec.json.Encoder().encode
-    for each in arrivals:
+    for each in arrivals:  # all rows have been read by now, those about machines too
+        if each.models and not source.machines:
+            demand.freed += each.count
+            each.models = ()
         each.name = f"{each.name}-{demand.pods}"  # traces use names again
         demand.add(each)
         file.write(encode(each) + b"\n")
@@ -139,6 +144,7 @@ class _Demand:
     """What all pods need at the same time, at most, if each starts when it arrives."""
 
     pods: int = 0
+    freed: int = 0
     last_end: float = 0.0
     priorities: set[int] = field(default_factory=set)
     peak: Counter[str] = field(default_factory=Counter)
@@ -168,7 +174,9 @@ def _machines(kind: TraceKind, source: Source, demand: _Demand, nodes: int | Non
     if listed and nodes is None:
         return listed
     if listed and nodes is not None:
-        return [msgspec.structs.replace(listed[n % len(listed)], name=f"machine-{n}") for n in range(nodes)]
+        # From all over the list, which often has one kind of machine after the other.
+        chosen = (listed[n % len(listed) if nodes > len(listed) else n * len(listed) // nodes] for n in range(nodes))
+        return [msgspec.structs.replace(each, name=f"machine-{n}") for n, each in enumerate(chosen)]
     typical = kind.machine(source.options)
     if nodes is None:
         offered = {"cpu": typical.cpu, "memory": typical.memory, **typical.resources}
