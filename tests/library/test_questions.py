@@ -373,6 +373,21 @@ def test_daemon_sets_take_their_share_of_new_nodes(solver: bool) -> None:
     assert cluster.nodes_needed([wide], tainted, solver=solver).nodes == {"small": 1}
 
 
+def test_the_solver_puts_whole_pods_on_nodes() -> None:
+    """Three of four cores take a small node each: big nodes are cheaper, though they cost more per core. Of the
+    cluster's own nodes each counts with what it has, so that the bound is the price of the mix.
+    """
+    types = [
+        {"name": "small", "cpu": 4, "memory": "16Gi", "price": 0.2},
+        {"name": "big", "cpu": 16, "memory": "64Gi", "price": 0.82},
+    ]
+    needed = Cluster().nodes_needed([deployment("web", 100, "3")], types)
+    assert (needed.nodes, needed.price, needed.bound) == ({"big": 20}, 16.4, 16.4)
+    cluster = Cluster(*(node(f"n{number}", cpu=4, memory="16Gi") for number in range(3)))
+    needed = cluster.nodes_needed([deployment("web", 4, "3")], types)
+    assert (needed.nodes, needed.bound) == ({"small": 1}, 0.2)
+
+
 def test_what_the_solver_cannot_see_is_scheduled() -> None:
     """Pods that keep apart need a node each, though their amounts would fit on one."""
     term = api.PodAffinityTerm(

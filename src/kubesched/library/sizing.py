@@ -217,9 +217,20 @@ class _Offer:
     """Something that has room: a type of nodes, or all nodes of the cluster together."""
 
     name: str
-    amounts: Mapping[str, int]
+    nodes: Sequence[Mapping[str, int]]
+    """What each node has left; of a type, a new one."""
     price: float
     maximum: int | None
+
+    @property
+    def amounts(self) -> Counter[str]:
+        """What all of the nodes have together."""
+        return sum(map(Counter, self.nodes), Counter())
+
+    def fits(self, requests: Mapping[str, int]) -> int:
+        """How many pods that are alike the nodes take at most: a pod is not divided among two of them."""
+        wanted = [(name, amount) for name, amount in requests.items() if amount]
+        return sum(min(each.get(name, 0) // amount for name, amount in wanted) for each in self.nodes)
 
 
 def _solved(
@@ -235,7 +246,7 @@ def _solved(
     """
     if find_spec("scipy") is None:
         return Counter(), None
-    offers = [_Offer(each.type.name, each.room, each.type.price, each.type.maximum) for each in machines]
+    offers = [_Offer(each.type.name, (each.room,), each.type.price, each.type.maximum) for each in machines]
     left = Counter(cluster.state.classes.info(each).pod_class for each in pending)
     kinds = [replace(kind, count=left[each]) for each, kind in classes.items() if left[each] and kind.allowed]
     counts, bound = _mix(kinds, offers)
@@ -247,15 +258,15 @@ def _solved(
     return counts, bound
 
 
-def _free(cluster: ClusterCore) -> Counter[str]:
-    """What all nodes of the cluster have left."""
-    total: Counter[str] = Counter()
+def _free(cluster: ClusterCore) -> list[Counter[str]]:
+    """What each node of the cluster has left."""
+    found = []
     for node in cluster.all(api.Node):
         left = Counter(_offered(node))
         for pod in cluster.pods_on(node.name):
             left.subtract(_amounts(pod))
-        total.update(+left)
-    return total
+        found.append(+left)
+    return found
 
 
 def _mix(kinds: Sequence[_PodKind], offers: Sequence[_Offer]) -> tuple[Counter[str], float | None]:
@@ -272,10 +283,15 @@ def _mix(kinds: Sequence[_PodKind], offers: Sequence[_Offer]) -> tuple[Counter[s
         row = numpy.zeros(width)
         row[[len(offers) + i for i, pair in enumerate(pairs) if pair[0] == k]] = 1
         rows, low, high = [*rows, row], [*low, kind.count], [*high, kind.count]
+    for i, (k, o) in enumerate(pairs):  # a node takes whole ones
+        row = numpy.zeros(width)
+        row[o], row[len(offers) + i] = -offers[o].fits(kinds[k].requests), 1
+        rows, low, high = [*rows, row], [*low, -math.inf], [*high, 0.0]
     for o, each in enumerate(offers):  # and no offer has more than its nodes have
+        amounts = each.amounts
         for resource in {name for kind in kinds for name in kind.requests}:
             row = numpy.zeros(width)
-            row[o] = -each.amounts.get(resource, 0)
+            row[o] = -amounts.get(resource, 0)
             for i, (k, other) in enumerate(pairs):
                 if other == o:
                     row[len(offers) + i] = kinds[k].requests.get(resource, 0)
