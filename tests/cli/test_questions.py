@@ -90,7 +90,11 @@ def test_whatif_in_every_form(cluster: Path) -> None:
     both = run("whatif", "drain n1", "drain n2", "--from", cluster)
     assert (both.exit_code, both.stdout.splitlines()[0]) == (3, "0 of 2 pods move, 2 stay pending")
     one = run("whatif", "drain n1", "cordon n2", "--from", cluster)
-    assert one.stdout.splitlines()[0] == "0 of 1 pods move, 1 stays pending"
+    assert one.stdout.splitlines()[0] == "0 of 1 pod moves, 1 stays pending"
+    none = run("whatif", "cordon n1", "--from", cluster)
+    assert none.stdout.splitlines()[0] == "no pod has to leave its node"
+    unknown = run("whatif", "--consolidate", "--only", "pool-*", "--from", cluster)
+    assert (unknown.exit_code, "no node is called 'pool-*'" in unknown.output) == (1, True)
 
 
 def test_a_pod_that_no_type_has_room_for(cluster: Path, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from kubesched.api import objects as api
 from kubesched.library import sizing
 from kubesched.library.suppose import SupposeError
 from kubesched.simulator.scenario_client import as_json
-from kubesched.testing import affinity, node, node_term, pod
+from kubesched.testing import affinity, node, node_term, pod, related
 
 OWNER = api.OwnerReference(api_version="apps/v1", kind="ReplicaSet", name="web", uid="rs", controller=True)
 
@@ -312,6 +312,26 @@ def test_nodes_that_could_go() -> None:
     assert all(each.node in ("n4", "n5") for removal in found.removals for each in removal.moves)
     assert cluster.consolidate(["n0"]).nodes == ["n0"]
     assert {each.node_name for each in cluster.pods} == {f"n{number}" for number in range(6)}
+
+
+def test_budgets_of_nodes_that_could_go() -> None:
+    """A budget that allows one eviction at a time lets a node go, one after the other; one that allows none does not,
+    and is named. Patterns choose nodes.
+    """
+    objects = [
+        *(node(f"n{number}", cpu=4) for number in range(4)),
+        *(owned(f"p{number}", "n0", cpu=1, labels={"app": "web"}) for number in range(3)),
+        *(owned(f"q{number}", f"n{number}", cpu=1, labels={"app": "db"}) for number in (1, 2)),
+    ]
+    web, db = related.budget("web", {"app": "web"}, allowed=1), related.budget("db", {"app": "db"})
+    found = Cluster(*objects, web, db).consolidate()
+    assert found.nodes == ["n3", "n0"]
+    assert set(found.kept.values()) == {"disruption budget default/db allows no eviction"}
+    assert Cluster(*objects).consolidate(["n[12]", "n3"]).nodes == ["n3", "n1"]
+    with pytest.raises(LookupError, match=r"no node is called 'm\*'"):
+        Cluster(*objects).consolidate(["m*"])
+    refused = Cluster(*objects, web).what_if("drain n0")
+    assert str(refused).startswith("1 of 3 pods move, 0 stay pending, 2 refused by a budget")
 
 
 def test_the_fewest_moves_that_make_a_pod_fit() -> None:

@@ -11,6 +11,7 @@ from kubesched.explain.evicting import belongs_to_node
 from kubesched.library.core import ClusterCore
 from kubesched.library.draining import Budgets, evictions
 from kubesched.library.results import Fate, Placements
+from kubesched.library.suppose import nodes_called
 from kubesched.library.tables import as_frame, as_html
 from kubesched.library.trial import MoveTrial
 
@@ -65,13 +66,14 @@ class Consolidation:
 
 
 def consolidate(cluster: ClusterCore, names: Iterable[str] | None = None, *, bare: bool = False) -> Consolidation:
-    """Find nodes whose pods fit on the others. `names` are those that may go; all of them by default.
+    """Find nodes whose pods fit on the others. `names` are those that may go, or patterns of them; all by default.
 
     With `bare`, pods without a controller move too.
     """
     load = _load(cluster)
-    chosen = list(load) if names is None else list(names)
-    kept = {name: why for name in chosen if (why := _blocked(cluster, name, bare))}
+    chosen = list(load) if names is None else _chosen(cluster, names)
+    budgets = Budgets(cluster.all(api.PodDisruptionBudget))
+    kept = {name: why for name in chosen if (why := _blocked(cluster, name, budgets, bare))}
     order = sorted((name for name in chosen if name not in kept), key=lambda name: (load[name], name))
     trial = MoveTrial(cluster)
     low, high = 0, len(order)
@@ -115,7 +117,11 @@ def _load(cluster: ClusterCore) -> dict[str, float]:
     return shares
 
 
-def _blocked(cluster: ClusterCore, name: str, bare: bool) -> str:
+def _chosen(cluster: ClusterCore, names: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(node.name for each in names for node in nodes_called(cluster, each)))
+
+
+def _blocked(cluster: ClusterCore, name: str, budgets: Budgets, bare: bool) -> str:
     """Why a node cannot go whatever room there is; empty if it may."""
     for pod in cluster.pods_on(name):
         if belongs_to_node(pod):
@@ -124,9 +130,10 @@ def _blocked(cluster: ClusterCore, name: str, bare: bool) -> str:
             return f"pod {pod.key} has no controller that would create it again"
         if any(pod.annotations.get(key) == value for key, value in BLOCKING.items()):
             return f"pod {pod.key} must not be moved, as an annotation says"
-    budgets = Budgets(cluster.all(api.PodDisruptionBudget))
-    refused = [each for each in evictions(budgets, cluster.pods_on(name)) if each.fate is Fate.REFUSED]
-    return f"pod {refused[0].pod.key}: {refused[0].message}" if refused else ""
+        for budget in budgets.covering(pod):
+            if not budgets.allowed[budget]:
+                return f"disruption budget {budget} allows no eviction"
+    return ""
 
 
 def _drained(trial: MoveTrial, names: Sequence[str]) -> list[NodeRemoval] | None:
@@ -144,10 +151,8 @@ def _drain(trial: MoveTrial, names: Sequence[str]) -> list[NodeRemoval] | None:
     for name in names:
         trial.cordon(name)
     for name in names:
-        # Each drain waits until the pods of the last one run elsewhere, so budgets begin anew.
-        plan = list(evictions(Budgets(trial.cluster.all(api.PodDisruptionBudget)), trial.cluster.pods_on(name)))
-        if any(each.fate is Fate.REFUSED for each in plan):
-            return None
+        # A drain tries again what a budget does not allow yet: it does when the pods before run elsewhere.
+        plan = evictions(Budgets(()), trial.cluster.pods_on(name))
         moving = [each.pod for each in plan if each.fate is Fate.PENDING]
         placed = trial.place_all([trial.displace(each) for each in moving])
         if placed is None:

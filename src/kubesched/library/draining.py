@@ -42,7 +42,8 @@ class Budgets:
     """How many evictions each disruption budget still allows."""
 
     def __init__(self, budgets: Iterable[api.PodDisruptionBudget]) -> None:
-        self._allowed: dict[str, int] = {}
+        self.allowed: dict[str, int] = {}
+        """How many evictions each budget allows now."""
         self._selectors: dict[str, Selector] = {}
         self._namespaces: dict[str, str] = {}
         for budget in budgets:
@@ -50,10 +51,10 @@ class Budgets:
                 self._selectors[budget.key] = label_selector(budget.spec.selector)
             except SelectorError:
                 continue  # a budget that cannot be read protects nothing
-            self._allowed[budget.key] = budget.status.disruptions_allowed
+            self.allowed[budget.key] = budget.status.disruptions_allowed
             self._namespaces[budget.key] = budget.namespace
 
-        self._left = dict(self._allowed)
+        self._left = dict(self.allowed)
         self.refused: Counter[str] = Counter()
         """By budget, how many evictions it did not allow."""
         self._lost: Counter[str] = Counter()
@@ -83,7 +84,7 @@ class Budgets:
         """What became of each budget."""
         return [
             BudgetUse(key, allowed, allowed - self._left[key], self.refused[key], self._lost[key])
-            for key, allowed in sorted(self._allowed.items())
+            for key, allowed in sorted(self.allowed.items())
         ]
 
 

@@ -98,21 +98,21 @@ def _apply(cluster: ClusterCore, statement: str, effect: Displaced) -> None:
 def _apply_to_nodes(cluster: ClusterCore, statement: str, effect: Displaced) -> None:
     match statement.split():
         case ["drain", name]:
-            for node in _nodes(cluster, name):
+            for node in nodes_called(cluster, name):
                 _set_cordon(cluster, node, True)
                 _displace(cluster, effect, evictions(effect.budgets, cluster.pods_on(node.name)))
         case ["cordon" | "uncordon" as verb, name]:
-            for node in _nodes(cluster, name):
+            for node in nodes_called(cluster, name):
                 _set_cordon(cluster, node, verb == "cordon")
         case ["taint", name, text] if (taint := _TAINT.fullmatch(text)) is not None:
-            for node in _nodes(cluster, name):
+            for node in nodes_called(cluster, name):
                 _taint(cluster, node, api.Taint(taint["key"], taint["value"] or "", taint["effect"]), effect)
         case ["untaint", name, key]:
             _untaint(cluster, name, key)
         case ["fail", "zone", zone]:
             _lose(cluster, _in_zone(cluster, zone), effect)
         case ["remove" | "fail", name]:
-            _lose(cluster, _nodes(cluster, name), effect)
+            _lose(cluster, nodes_called(cluster, name), effect)
         case ["add", count, "like", name] if count.isdecimal():
             _add_like(cluster, int(count), name)
         case ["delete", "pod", key]:
@@ -124,7 +124,7 @@ def _apply_to_nodes(cluster: ClusterCore, statement: str, effect: Displaced) -> 
             raise SupposeError(f"{statement!r} cannot be read; write one of: {', '.join(FORMS)}{hint}")
 
 
-def _nodes(cluster: ClusterCore, name: str) -> list[api.Node]:
+def nodes_called(cluster: ClusterCore, name: str) -> list[api.Node]:
     """The nodes of a name, or of a pattern such as ``pool-a-*``."""
     if not any(sign in name for sign in "*?["):
         return [cluster.node(name)]

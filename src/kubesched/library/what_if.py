@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -68,9 +69,12 @@ class WhatIfResult:
         return as_html(str(self).partition("\n")[0], self._rows())
 
     def __str__(self) -> str:
-        placed = sum(each.fate is Fate.PLACED for each in self.moved)
-        pending = len(self.moved.pending)
-        head = f"{placed} of {len(self.moved)} pods move, {pending} stay{'s' if pending == 1 else ''} pending"
+        number = Counter(each.fate for each in self.moved)
+        pending, refused = number[Fate.PENDING], number[Fate.REFUSED]
+        pods = "1 pod moves" if len(self.moved) == 1 else f"{len(self.moved)} pods move"
+        head = f"{number[Fate.PLACED]} of {pods}, {pending} stay{'s' if pending == 1 else ''} pending"
+        head = head + f", {refused} refused by a budget" if refused else head
+        head = head if self.moved else "no pod has to leave its node"
         lines = [f"{each.pod.key}: {each.origin} → {each.node or each.fate.value}" for each in self.moved]
         return "\n".join([head, *lines])
 
