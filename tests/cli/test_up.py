@@ -22,11 +22,11 @@ import yaml
 from click.testing import CliRunner
 
 from kubesched.cli.explain import command as explain
-from kubesched.cli.up import start
+from kubesched.cli.up import _announce, start
 from kubesched.daemon.flags import parse
 from kubesched.daemon.setup import SetupError
 from kubesched.history.reader import load
-from kubesched.local.cluster import LocalCluster
+from kubesched.local.cluster import LocalCluster, prepare_scheduler
 from kubesched.local.flags import UpOptions
 
 KUBESCHED = [sys.executable, "-c", "from kubesched.cli.main import main; main()"]
@@ -275,6 +275,46 @@ def test_a_port_in_use(tmp_path: Path) -> None:
         said = refused(f"--port={port}", "--secure-port=0", f"--write-kubeconfig={tmp_path / 'c'}")
     assert "stopping" not in said
     assert f"cannot listen on 127.0.0.1:{port}: it is in use; choose another --port, or --port=0" in said
+
+
+async def test_a_default_port_in_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Beside another cluster and scheduler free ports are used, and it says so; a second one still notices the first."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        flags = ["--ui=false", f"--write-kubeconfig={tmp_path / 'kubeconfig'}"]
+        first, second = _with_default_ports(port, flags), _with_default_ports(port, flags)
+        setup = prepare_scheduler(first, first.logging().logger())
+        cluster = LocalCluster(first, setup.log)
+        try:
+            await cluster.start()
+            _announce(cluster, setup, first, 0.0, "")
+            said = capsys.readouterr().err
+            assert f"API server on {cluster.server.url} (port {port} is in use)\n" in said
+            own = first.serving.secure_port
+            assert f"serving on https://127.0.0.1:{own} (port {port} is in use)\n" in said
+            assert setup.socket is not None
+            assert setup.socket.getsockname()[1] == own != port != cluster.server.port
+            with pytest.raises(SetupError, match=f"a cluster is running already on {cluster.server.url}"):
+                await asyncio.to_thread(asyncio.run, LocalCluster(second, setup.log).start())
+        finally:
+            await cluster.stop()
+            if setup.socket is not None:
+                setup.socket.close()
+
+
+def _with_default_ports(port: int, flags: list[str]) -> UpOptions:
+    options = UpOptions()
+    assert parse(flags, options).problems == []
+    options.cluster.port = options.serving.secure_port = port
+    return options
+
+
+async def test_without_a_scheduler_its_port_is_free(tmp_path: Path) -> None:
+    """`kubesched run --kubeconfig=FILE`, as `up --no-scheduler` suggests, finds the default port free."""
+    options = _with_default_ports(free_port(), ["--no-scheduler"])
+    port = options.serving.secure_port
+    assert prepare_scheduler(options, options.logging().logger()).socket is None
+    socket.create_server(("127.0.0.1", port)).close()
 
 
 def test_a_second_cluster_leaves_the_first_ones_kubeconfig_alone(tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ async def _serve(
         SimulatorApi(cluster.server.api, scheduler).install()
         flags = options.cluster
         ui = LocalUi(cluster, scheduler, setup, flags.ui_port, plugins) if flags.ui else None
-        _announce(cluster, setup, began, "" if ui is None else ui.link)
+        _announce(cluster, setup, options, began, "" if ui is None else ui.link)
         setup.log.set_verbosity(options.logs.v)
 
     scheduler = LocalScheduler(cluster, options, setup, plugins, serving)
@@ -137,7 +137,7 @@ async def _serve(
             await ui.stop()
 
 
-def _announce(cluster: LocalCluster, setup: Setup, began: float, link: str) -> None:
+def _announce(cluster: LocalCluster, setup: Setup, options: UpOptions, began: float, link: str) -> None:
     """Print what has been started and what to do next, each with a single write: the log goes on meanwhile."""
     names = [profile.scheduler_name for profile in setup.config.profiles]
     alone = cluster.has_no_scheduler
@@ -147,21 +147,26 @@ def _announce(cluster: LocalCluster, setup: Setup, began: float, link: str) -> N
     # Written last, when everything else works: the file may belong to another running cluster.
     path = cluster.write_kubeconfig()
     port = setup.options.serving.secure_port
+    serving = f", serving on https://127.0.0.1:{port}{_instead(options, 'secure-port')}" if port else ""
     print(
-        f"  API server on {cluster.server.url}\n"
+        f"  API server on {cluster.server.url}{_instead(options, 'port')}\n"
         f"  {_counted(len(cluster.embedded.context.nodes.objects), 'node')}, controllers\n"
         f"  kubeconfig in {path}\n"
         f"{_open_port(cluster)}"
         + (
             f"  no scheduler: start one with kubesched run --kubeconfig={path}\n"
             if alone
-            else f"  scheduler of {', '.join(names)}{f', serving on https://127.0.0.1:{port}' if port else ''}\n"
+            else f"  scheduler of {', '.join(names)}{serving}\n"
         ),
         end="",
         file=sys.stderr,
         flush=True,
     )
     _say_what_next(path, [DEFAULT] if alone else names, time.perf_counter() - began, link)
+
+
+def _instead(options: UpOptions, flag: str) -> str:
+    return f" (port {options.taken[flag]} is in use)" if flag in options.taken else ""
 
 
 def _open_port(cluster: LocalCluster) -> str:

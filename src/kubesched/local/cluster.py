@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +22,8 @@ from kubesched.client.connection import Connection, resolve
 from kubesched.config.types import KubeSchedulerConfiguration
 from kubesched.contrib.crds import DEFINITIONS, READ_GROUPS, READ_RESOURCES
 from kubesched.daemon.process import Process
-from kubesched.daemon.serving.tls.context import PairSource
+from kubesched.daemon.serving.preparation import listen
+from kubesched.daemon.serving.tls.context import PairSource, ServingError
 from kubesched.daemon.setup import Setup, SetupError, prepare
 from kubesched.embedded import ClusterSettings, EmbeddedCluster
 from kubesched.framework.loading import plugin_files
@@ -46,6 +48,7 @@ ALL_ADMISSION = AdmissionSettings(require_service_accounts=True, taint_new_nodes
 def prepare_scheduler(options: UpOptions, log: Logger, plugins: Iterable[PluginSource] = ()) -> Setup:
     """Prepare the scheduler, except for the connection to its cluster. Raises `SetupError` with all problems."""
     _refuse_a_second(options)
+    _choose_secure_port(options)
     if "leader-elect" not in options.changed:
         # There is only one scheduler, and after a crash it must not wait for its predecessor's lease.
         options.leader_election.leader_elect = False
@@ -99,15 +102,12 @@ class LocalCluster:
     async def start(self) -> None:
         """Start the API server, the controllers and the kubelets. Raises `SetupError` if the port is in use."""
         flags = self._options.cluster
-        try:
-            await self.server.start()
-        except AddressInUseError as error:
-            raise SetupError([_running_message(self.server.url, self._options) or _in_use(str(error))]) from None
+        await self._start_server()
         try:
             if self.open_port is not None:
                 await self.open_port.start()
         except AddressInUseError as error:
-            raise SetupError([_in_use(str(error))]) from None
+            raise SetupError([_in_use(error, "choose another --simulator-port")]) from None
         if self._options.history.annotate_results:
             self.server.api.bootstrap.grant("kubesched:annotate-results", SCHEDULER, RoleRule("patch", "core", "pods"))
         for definition in DEFINITIONS:
@@ -128,6 +128,27 @@ class LocalCluster:
                 labels=flags.node_labels,
                 taints=[parse_taint(each) for each in flags.node_taints],
             )
+
+    async def _start_server(self) -> None:
+        """Listen on the port, or on a free one if the default port belongs to another program."""
+        try:
+            await self.server.start()
+        except AddressInUseError as error:
+            running = _running_message(self.server.url, self._options)
+            if not running and "port" in self._options.changed:
+                raise SetupError([_in_use(error, "choose another --port, or --port=0 for a free one")]) from None
+            # A cluster that had to take a free port for the same reason is known from its kubeconfig.
+            if not running and (url := kubeconfigs.other_cluster(self._kubeconfig, self.server)):
+                running = _running_message(url, self._options)
+            if running:
+                raise SetupError([running]) from None
+            self._options.taken["port"], self.server.port = self.server.port, 0
+            await self.server.start()
+
+    @property
+    def _kubeconfig(self) -> Path:
+        given = self._options.cluster.write_kubeconfig
+        return Path(given).expanduser() if given else kubeconfigs.usual()
 
     def _component_statuses(self, _namespace: str) -> Iterator[JSON]:
         """The parts of the control plane, as kubectl get componentstatuses lists them."""
@@ -169,7 +190,7 @@ class LocalCluster:
     def write_kubeconfig(self) -> Path:
         """Write the administrator's kubeconfig and return its path."""
         given = self._options.cluster.write_kubeconfig
-        path = Path(given).expanduser() if given else kubeconfigs.choose(self.server, self._log)
+        path = self._kubeconfig if given else kubeconfigs.choose(self.server, self._log)
         if given and (other := kubeconfigs.other_cluster(path, self.server)):
             why = f"{path} belongs to the cluster that is running on {other}; choose another file, or stop that one"
             raise SetupError([f"--write-kubeconfig: {why}"])
@@ -203,12 +224,24 @@ class LocalCluster:
         return resolve(kubeconfig.parse(text, "the embedded cluster"))
 
 
-def _in_use(text: str) -> str:
-    why = f"{text.partition(': ')[0]}: it is in use" if "in use" in text else text
-    return (
-        f"{why}; choose another --port, or --port=0 for a free one. A second cluster also needs --secure-port=0, "
-        "and another --simulator-port if that is given"
-    )
+def _in_use(error: AddressInUseError, hint: str) -> str:
+    text = str(error)
+    return f"{text.partition(': ')[0]}: it is in use; {hint}" if "in use" in text else f"{text}; {hint}"
+
+
+def _choose_secure_port(options: UpOptions) -> None:
+    """Choose the scheduler's port, once: a free one if the default port belongs to another scheduler."""
+    if options.cluster.no_scheduler:
+        options.serving.secure_port = 0  # the default port is for the scheduler that the user starts
+    elif "secure-port" not in options.changed:
+        options.changed.add("secure-port")
+        usual = options.serving.secure_port
+        for port in (usual, 0):
+            with suppress(ServingError), listen(options.serving.bind_address, port) as found:
+                options.serving.secure_port = found.getsockname()[1]
+                if not port:
+                    options.taken["secure-port"] = usual
+                return
 
 
 def _refuse_a_second(options: UpOptions) -> None:
@@ -225,10 +258,7 @@ def _running_message(url: str, options: UpOptions) -> str:
     if running is None and not kubeconfigs.is_ours(url):
         return ""
     use = f"with export KUBECONFIG={running}" if running else "with the kubeconfig that it has written"
-    return (
-        f"a cluster is running already on {url}. Use it {use}, stop it, "
-        "or start a second one with --port=0 --secure-port=0"
-    )
+    return f"a cluster is running already on {url}. Use it {use}, stop it, or start a second one with --port=0"
 
 
 def _plugin_flags(options: UpOptions) -> list[str]:

@@ -72,7 +72,11 @@ def _label_problems(labels: JSON, where: str) -> Iterator[str]:
 class ClusterFlags(FlagSection):
     title: ClassVar[str] = "Cluster"
 
-    port: int = flag(INT, 6443, "Port of the API server on 127.0.0.1. 0 means any free port.")
+    port: int = flag(
+        INT,
+        6443,
+        "Port of the API server on 127.0.0.1. 0 means any free port. If the default is in use, a free one is chosen.",
+    )
     write_kubeconfig: str = flag(
         STRING,
         "",
@@ -141,6 +145,11 @@ class LocalServingFlags(ServingFlags):
     """The daemon's serving flags, with loopback as the default: a test cluster should not be reachable from outside."""
 
     bind_address: str = flag(IP, "127.0.0.1", "Address to listen on. 0.0.0.0 and :: mean all, IPv4 and IPv6.")
+    secure_port: int = flag(
+        INT,
+        10259,
+        "HTTPS port for health, metrics and debugging. If the default is in use, a free one is chosen. 0 turns it off.",
+    )
 
 
 @dataclass
@@ -168,6 +177,8 @@ class UpOptions(Options):
     history: HistoryFlags = field(default_factory=LocalHistoryFlags)
     serving: ServingFlags = field(default_factory=LocalServingFlags)
     globals: LocalGlobalFlags = field(default_factory=LocalGlobalFlags)
+    taken: dict[str, int] = field(default_factory=dict)
+    """Default ports that other programs have, by flag: free ones are used instead."""
 
     def sections(self) -> Iterator[FlagSection]:
         yield self.cluster
