@@ -84,3 +84,29 @@ def _bytes(text: str) -> bytes:
 def _public(key: JSON) -> rsa.RSAPublicKey:
     exponent, modulus = (int.from_bytes(_bytes(key[part])) for part in "en")
     return rsa.RSAPublicNumbers(exponent, modulus).public_key()
+
+
+async def test_every_group_and_page_is_listed(client: LocalClient) -> None:
+    """The root names the paths that there are, those of groups too, and each of them can be read."""
+    paths = decode((await client.send("GET", "/")).body)["paths"]
+    assert paths == sorted(paths)
+    assert {"/apis/apps", "/apis/apps/v1", "/flagz", "/livez/ping", "/openapi/v3/", "/statusz"} <= set(paths)
+    for path in paths:
+        assert (await client.send("GET", path)).status == 200, path
+
+
+async def test_flags_and_status_of_the_server(client: LocalClient) -> None:
+    """/flagz and /statusz are text, or objects for clients that ask for their kind, as every component has them."""
+    found = await client.send("GET", "/statusz")
+    assert (found.status, found.content_type) == (200, TEXT)
+    assert found.body.startswith(b"\napiserver statusz\nWarning: This endpoint is not meant to be machine parseable")
+    assert found.body.endswith(b"Paths: /flagz /healthz /livez /metrics /readyz /statusz /version\n")
+    kind = "application/json;g=config.k8s.io;v=v1beta1;as=Flagz"
+    found = await client.send("GET", "/flagz", headers={"accept": kind})
+    assert found.content_type == kind
+    assert decode(found.body)["metadata"] == {"name": "apiserver"}
+    assert decode(found.body)["flags"]["authorization-mode"] == "[RBAC]"
+    assert (await client.send("GET", "/flagz", headers={"accept": "application/json"})).status == 406
+    for missing in ("/flagz/", "/statusz/x"):
+        found = await client.send("GET", missing)
+        assert (found.status, found.content_type, found.body) == MISSING

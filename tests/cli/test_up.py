@@ -278,7 +278,7 @@ def test_a_port_in_use(tmp_path: Path) -> None:
 
 
 async def test_a_default_port_in_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Beside another cluster and scheduler free ports are used, and it says so; a second one still notices the first."""
+    """Beside another cluster and scheduler free ports are used, told; a second one still notices the first."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         flags = ["--ui=false", f"--write-kubeconfig={tmp_path / 'kubeconfig'}"]

@@ -97,7 +97,7 @@ class ApiServer:
         self.pods = PodSubresources(self.writer, self.deleter, self.registry.find("", "v1", "pods"))
         reviews = Reviews(self.store, self.authenticator, self.authorizer, self.tokens, self.clock)
         self.rest = ResourceHandler(self.writer, self.deleter, self.pods, reviews, self.authorizer, random)
-        self.health = Health(self.store)
+        self.health = Health(self.store, self.registry)
         self.requests, self.watches = ClientLimit(REQUESTS_PER_CLIENT), ClientLimit(WATCHES_PER_CLIENT)
         self.extra_routes: dict[tuple[str, str], ExtraRoute] = {}
         """More to serve, by method and path. Requests are authorized as for a resource of that name."""
@@ -199,6 +199,8 @@ class ApiServer:
             "livez": self.health.check,
             "readyz": self.health.check,
             "metrics": self.health.metrics,
+            "flagz": self.health.page,
+            "statusz": self.health.page,
             ".well-known": self._issuer.handle,
             "openid": self._issuer.handle,
         }

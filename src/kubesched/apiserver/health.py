@@ -1,14 +1,17 @@
-"""Health, version and a few metrics, for probes and `kubectl version`."""
+"""Health, version, flags and a few metrics, for probes and `kubectl version`."""
 
 from __future__ import annotations
 
 import platform
+import time
 from collections import Counter
 
+from kubesched.apiserver.kinds.registry import ResourceRegistry
 from kubesched.apiserver.storage.store import Store, encode
 from kubesched.apiserver.wire.negotiation import check_readable
 from kubesched.apiserver.wire.request import JSON_TYPE, TEXT_TYPE, ApiRequest, ApiResponse
-from kubesched.apiserver.wire.status import NoSuchPageError, no_such_path
+from kubesched.apiserver.wire.status import NoSuchPageError, StatusError, no_such_path
+from kubesched.base.component_pages import ACCEPTED, flagz, statusz
 
 VERSION = "v1.36.0"
 BUILD = "+kubesched"
@@ -22,29 +25,59 @@ _PATHS = (
     "/api",
     "/api/v1",
     "/apis",
-    "/healthz",
-    "/livez",
+    "/apis/",
+    "/flagz",
+    *(
+        path
+        for endpoint in ("/healthz", "/livez", "/readyz")
+        for path in (endpoint, *(f"{endpoint}/{each}" for each in _CHECKS))
+    ),
     "/metrics",
     "/openapi/v2",
     "/openapi/v3",
+    "/openapi/v3/",
     "/openid/v1/jwks",
-    "/readyz",
+    "/statusz",
     "/version",
 )
+
+
+_COMPONENT = "apiserver"
+_PATHS_OF_STATUS = ("/flagz", "/healthz", "/livez", "/metrics", "/readyz", "/statusz", "/version")
 
 
 class Health:
     """Serves health checks, the version and metrics."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, registry: ResourceRegistry) -> None:
         self._store = store
+        self._registry = registry
         self._requests: Counter[tuple[str, int]] = Counter()
+        self.flags: dict[str, str] = {"authorization-mode": "[RBAC]"}
+        """For /flagz, under the names that kube-apiserver's flags have."""
+        self._status = statusz(_COMPONENT, time.time(), _PATHS_OF_STATUS)
 
     def count(self, method: str, code: int) -> None:
         self._requests[method, code] += 1
 
     def root(self) -> ApiResponse:
-        return ApiResponse(body=encode({"paths": list(_PATHS)}))
+        groups = {group: versions for group, versions in self._registry.groups().items() if group}
+        named = [f"/apis/{group}" for group in groups]
+        versioned = [f"/apis/{group}/{version}" for group, versions in groups.items() for version in versions]
+        return ApiResponse(body=encode({"paths": sorted((*_PATHS, *named, *versioned))}))
+
+    def page(self, request: ApiRequest, _parts: list[str]) -> ApiResponse:
+        """/flagz or /statusz."""
+        pages = {"/flagz": flagz(_COMPONENT, self.flags), "/statusz": self._status}
+        if request.path not in pages:
+            raise NoSuchPageError
+        found = pages[request.path].answer(request.headers.get("accept", ""))
+        if found is None:
+            raise StatusError(406, ACCEPTED)
+        if isinstance(found.body, str):
+            return ApiResponse(body=found.body.encode(), content_type=TEXT_TYPE)
+        body = found.body if isinstance(found.body, bytes) else encode(found.body)
+        return ApiResponse(body=body, content_type=found.content_type, headers=dict(found.headers))
 
     def version(self, request: ApiRequest, parts: list[str]) -> ApiResponse:
         if len(parts) > 1:

@@ -120,6 +120,7 @@ class HttpServer:
         self._runner = runner
         self.port = runner.addresses[0][1]
         self.api.bootstrap.announce(self.address, self.port)
+        self.api.health.flags |= {"bind-address": self.address, "secure-port": str(self.port)}
 
     async def stop(self) -> None:
         """End the watches, finish the running requests and close the socket."""
