@@ -51,6 +51,41 @@ async def test_scaling_is_a_write_of_its_own(client: LocalClient, resources: str
     assert response.status == (422 if refused else 200)
 
 
+@pytest.mark.parametrize("part", ["binding", "eviction"])
+async def test_bindings_and_evictions_are_writes_of_their_own(client: LocalClient, part: str) -> None:
+    """Policies about pods/binding and pods/eviction see the body, under the kind that it has; others do not see it."""
+    await client.create(PODS, pod())
+    body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "p"}, "target": {"name": "n"}}
+    if part == "eviction":
+        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}}
+    rule = "request.kind.kind != object.kind || request.subResource != '{}' || request.namespace != 'default'"
+    only = {"resourceRules": [{**EVERYTHING, "resources": [f"pods/{part}"]}]}
+    await policy(client, [{"expression": rule.format(part)}], matchConstraints=only)
+    error = await refusal(client.create(f"{PODS}/p/{part}", body))
+    assert error.message.startswith("pods \"p\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied")
+    only["resourceRules"][0]["resources"] = ["pods"]
+    await client.patch(f"{GROUP}/validatingadmissionpolicies/p", {"spec": {"matchConstraints": only}})
+    await client.create(f"{PODS}/p/{part}", body)
+
+
+@pytest.mark.parametrize(
+    ("expression", "refused"),
+    [
+        ("request.subResource == ''", "resulted in error: no such key: subResource"),
+        ("has(request.subResource) || has(request.userInfo.extra)", "failed expression"),
+        ("has(request.name) && has(request.namespace) && has(request.dryRun)", ""),
+        ("request.options.kind == 'CreateOptions' && request.options.apiVersion == 'meta.k8s.io/v1'", ""),
+    ],
+)
+async def test_what_is_empty_in_a_request_is_missing(client: LocalClient, expression: str, refused: str) -> None:
+    """As in a real API server, an expression that reads the name of a subresource where there is none fails."""
+    await policy(client, [{"expression": expression}])
+    if refused:
+        assert refused in (await refusal(client.create(CONFIG_MAPS, config_map("c")))).message
+    else:
+        await client.create(CONFIG_MAPS, config_map("c"))
+
+
 async def test_variables_and_parameters(client: LocalClient) -> None:
     """Rules may use variables, which may use one another, and the parameters of the binding."""
     await client.create(CONFIG_MAPS, config_map("limits", most="3"))

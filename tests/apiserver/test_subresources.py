@@ -99,10 +99,19 @@ EVICTION = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": 
 
 
 async def test_eviction_without_a_budget_deletes(client: LocalClient) -> None:
-    """A pod without a budget is evicted."""
+    """A pod without a budget is evicted. A condition says why it ends: failure policies of Jobs can ignore it."""
     await _running_pod(client)
-    await client.create(f"{PODS}/p/eviction", EVICTION)
-    assert "deletionTimestamp" in (await client.get(f"{PODS}/p"))["metadata"]
+    before = await client.get(f"{PODS}/p")
+    version = {"resourceVersion": before["metadata"]["resourceVersion"]}
+    dry_run = {**EVICTION, "deleteOptions": {"dryRun": ["All"]}}
+    await client.create(f"{PODS}/p/eviction", dry_run)
+    assert await client.get(f"{PODS}/p") == before
+    await client.create(f"{PODS}/p/eviction", {**EVICTION, "deleteOptions": {"preconditions": version}})
+    found = await client.get(f"{PODS}/p")
+    assert "deletionTimestamp" in found["metadata"]
+    condition = found["status"]["conditions"][-1]
+    assert (condition["type"], condition["status"]) == ("DisruptionTarget", "True")
+    assert (condition["reason"], condition["message"]) == ("EvictionByEvictionAPI", "Eviction API: evicting")
 
 
 async def test_a_used_up_budget_is_429(client: LocalClient) -> None:

@@ -186,6 +186,15 @@ class Admission:
         self._policies.check(attributes)
         self.quotas.check(attributes)
 
+    @property
+    def asks_policies(self) -> bool:
+        """Whether policies may refuse writes at all. If not, attributes of bindings need not be made."""
+        return self._policies.is_used
+
+    def check_policies(self, attributes: AdmissionAttributes) -> None:
+        """Refuse the body of a subresource, such as a binding, that breaks the rule of a policy."""
+        self._policies.check(attributes)
+
     def delete(self, resource: ApiResource, obj: JSON) -> None:
         name = obj["metadata"]["name"]
         if resource.storage == "/namespaces" and name in _PROTECTED_NAMESPACES:

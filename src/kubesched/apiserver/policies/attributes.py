@@ -13,6 +13,9 @@ SERVER = UserInfo("system:apiserver", ("system:masters",))
 """The user of writes by this process itself: controllers and kubelets."""
 
 
+_OPTIONS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
+
+
 def no_warning(_text: str) -> None:
     """For writes without a client."""
 
@@ -52,23 +55,33 @@ class AdmissionAttributes:
         resource = self.resource
         group_version = {"group": resource.group, "version": resource.version}
         kind, plural = {**group_version, "kind": resource.kind}, {**group_version, "resource": resource.plural}
+        body = resource.subresource(self.subresource) if self.subresource else None
+        if body is not None and body.kind:
+            kind = {"group": body.group, "version": body.version, "kind": body.kind}
         user = self.user
+        options: JSON = {"kind": _OPTIONS[self.operation], "apiVersion": "meta.k8s.io/v1"}
+        if self.dry_run:
+            options["dryRun"] = ["All"]
+        # As upstream, what is empty is missing: has(request.subResource) is false, and reading it an error.
+        parts = {"subResource": self.subresource, "requestSubResource": self.subresource}
+        who = {
+            "username": user.name,
+            "uid": user.uid,
+            "groups": list(user.groups),
+            "extra": {key: list(values) for key, values in user.extra.items()},
+        }
         return {
             "kind": kind,
             "resource": plural,
-            "subResource": self.subresource,
             "requestKind": kind,
             "requestResource": plural,
-            "requestSubResource": self.subresource,
-            "name": self.name,
-            "namespace": self.namespace,
+            **_given({**parts, "name": self.name, "namespace": self.namespace}),
             "operation": self.operation,
-            "userInfo": {
-                "username": user.name,
-                "uid": user.uid,
-                "groups": list(user.groups),
-                "extra": {key: list(values) for key, values in user.extra.items()},
-            },
+            "userInfo": _given(who),
             "dryRun": self.dry_run,
-            "options": {},
+            "options": options,
         }
+
+
+def _given(fields: JSON) -> JSON:
+    return {field: value for field, value in fields.items() if value}

@@ -94,6 +94,11 @@ class ValidatingPolicies:
     def __init__(self, store: Store, registry: ResourceRegistry, authorizer: Authorizer) -> None:
         self._bound = BoundPolicies(store, registry, authorizer, "validatingadmission", ValidatingPolicy)
 
+    @property
+    def is_used(self) -> bool:
+        """Whether any policy is bound."""
+        return self._bound.is_used
+
     def check(self, attributes: AdmissionAttributes) -> None:
         """Raise the refusal of the first policy that denies a write."""
         for invocation in self._bound.invocations(attributes):

@@ -110,15 +110,18 @@ class Deleter:
         options: DeleteOptions,
         user: UserInfo | None = None,
         warn: Warn = no_warning,
+        *,
+        admit: bool = True,
     ) -> tuple[Record, bool]:
-        """Delete an object. Returns its last state and whether it is gone."""
+        """Delete an object. Returns its last state and whether it is gone. Without `admit` no policy is asked."""
         record = self._writer.find(resource, namespace, name)
         obj = served_object(resource, record)
         options.preconditions.check(resource, obj)
-        self._writer.admission.delete(resource, obj)
-        self._writer.admission.validate(
-            AdmissionAttributes("DELETE", resource, None, obj, user or SERVER, dry_run=options.dry_run, warn=warn)
-        )
+        if admit:
+            self._writer.admission.delete(resource, obj)
+            self._writer.admission.validate(
+                AdmissionAttributes("DELETE", resource, None, obj, user or SERVER, dry_run=options.dry_run, warn=warn)
+            )
         if resource.storage == "batch/jobs" and not options.propagation:
             warn(_KEPT)
         grace = self._grace(resource, obj, options)

@@ -26,6 +26,7 @@ from kubesched.apiserver.kinds.conversion import served_object
 from kubesched.apiserver.kinds.registry import ApiResource, ResourceRegistry
 from kubesched.apiserver.kinds.schema import type_of
 from kubesched.apiserver.meta import check_name, timestamp
+from kubesched.apiserver.policies.attributes import SERVER, AdmissionAttributes
 from kubesched.apiserver.rest import patch as patches
 from kubesched.apiserver.rest.body import (
     check_depth,
@@ -50,7 +51,7 @@ from kubesched.apiserver.rest.pod_logs import (
     shortened,
 )
 from kubesched.apiserver.rest.rendering import Renderer
-from kubesched.apiserver.rest.subresources import PodSubresources, scale_of, set_scale
+from kubesched.apiserver.rest.subresources import Admit, PodSubresources, scale_of, set_scale
 from kubesched.apiserver.rest.watching import Watch, watch_start
 from kubesched.apiserver.rest.writer import ReportUnknown, Writer, replacement
 from kubesched.apiserver.storage.store import Record, Shelf, encode
@@ -237,7 +238,8 @@ class ResourceHandler:
             raise not_acceptable()
         obj = read_object(request, resource)
         if resource.kind == "Binding":
-            self._pods.bind(target.namespace, obj["metadata"].get("name", ""), obj, dry_run=request.dry_run)
+            name, admit = obj["metadata"].get("name", ""), self._policies_for(request, target, resource)
+            self._pods.bind(target.namespace, name, obj, dry_run=request.dry_run, admit=admit)
             return ApiResponse(201, encode(created()))
         return ApiResponse(201, encode(self._reviews.review(resource, target.namespace, obj, request.user)))
 
@@ -357,7 +359,32 @@ class ResourceHandler:
             raise StatusError(501, _NEEDS_CONTAINERS[subresource.name], reason="NotImplemented")
         if request.method != "POST":
             raise method_not_allowed()
-        return {"binding": self._bind, "eviction": self._evict, "token": self._token}[subresource.name](request, target)
+        act = {"binding": self._bind, "eviction": self._evict, "token": self._token}[subresource.name]
+        return act(request, target, resource)
+
+    def _policies_for(self, request: ApiRequest, target: RequestTarget, resource: ApiResource) -> Admit | None:
+        """What asks the policies about the body of a subresource; None if there are none, as bindings are many."""
+        if not self._writer.admission.asks_policies:
+            return None
+
+        def admit(body: JSON) -> None:
+            meta = {**body["metadata"], "name": body["metadata"].get("name") or target.name}
+            if resource.namespaced:
+                meta["namespace"] = target.namespace
+            self._writer.admission.check_policies(
+                AdmissionAttributes(
+                    "CREATE",
+                    resource,
+                    {**body, "metadata": meta},
+                    None,
+                    request.user or SERVER,
+                    target.subresource,
+                    request.dry_run,
+                    request.warnings.append,
+                )
+            )
+
+        return admit
 
     def _log(self, request: ApiRequest, target: RequestTarget, resource: ApiResource) -> ApiResponse:
         if request.method not in ("GET", "HEAD"):
@@ -383,26 +410,31 @@ class ResourceHandler:
         check_fields(request, obj, group_version, kind, type_of(schema))
         return obj
 
-    def _bind(self, request: ApiRequest, target: RequestTarget) -> ApiResponse:
+    def _bind(self, request: ApiRequest, target: RequestTarget, resource: ApiResource) -> ApiResponse:
         binding = self._read_body(request, "v1", "Binding", "core.Binding")
         _check_same_object(binding, target, "Binding")
-        self._pods.bind(target.namespace, target.name, binding, dry_run=request.dry_run)
+        admit = self._policies_for(request, target, resource)
+        self._pods.bind(target.namespace, target.name, binding, dry_run=request.dry_run, admit=admit)
         return ApiResponse(201, encode(created()))
 
-    def _evict(self, request: ApiRequest, target: RequestTarget) -> ApiResponse:
+    def _evict(self, request: ApiRequest, target: RequestTarget, resource: ApiResource) -> ApiResponse:
         eviction = self._read_body(request, "policy/v1", "Eviction", "policy.Eviction")
         _check_same_object(eviction, target, "Eviction")
         body = eviction.get("deleteOptions") or {}
         options = read_options(ApiRequest("DELETE", "", request.query, body=encode({**body, "kind": "DeleteOptions"})))
+        if (admit := self._policies_for(request, target, resource)) is not None:
+            admit(eviction)
         self._pods.evict(target.namespace, target.name, options)
         return ApiResponse(201, encode(created()))
 
-    def _token(self, request: ApiRequest, target: RequestTarget) -> ApiResponse:
+    def _token(self, request: ApiRequest, target: RequestTarget, resource: ApiResource) -> ApiResponse:
         group_version, kind = "authentication.k8s.io/v1", "TokenRequest"
         body = self._read_body(request, group_version, kind, "authentication.TokenRequest")
         account = self._store.get("/serviceaccounts", target.key)
         if account is None:
             raise not_found("serviceaccounts", "", target.name)
+        if (admit := self._policies_for(request, target, resource)) is not None:
+            admit(body)
         return ApiResponse(201, encode(self._reviews.request_token(account.load(), body)))
 
     def _scale(self, request: ApiRequest, target: RequestTarget, resource: ApiResource) -> ApiResponse:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from kubesched.apiserver.kinds.registry import ApiResource
 from kubesched.apiserver.meta import parse_timestamp, timestamp
 from kubesched.apiserver.printing.table import NONE, labels_text, selector_text
 from kubesched.apiserver.rest.deletion import DeleteOptions, Deleter
-from kubesched.apiserver.rest.writer import Preconditions, Writer
+from kubesched.apiserver.rest.writer import NO_PRECONDITIONS, Preconditions, Writer
 from kubesched.apiserver.storage.store import Record
 from kubesched.apiserver.validation.problems import Problems
 from kubesched.apiserver.validation.workloads import selects
@@ -18,6 +20,15 @@ from kubesched.base.types import JSON
 _BUDGETS = "policy/poddisruptionbudgets"
 _DISRUPTION_TIMEOUT = 120.0
 _RETRY_SECONDS = 10
+_SCHEDULED = {"type": "PodScheduled", "status": "True"}
+_EVICTED = {
+    "type": "DisruptionTarget",
+    "status": "True",
+    "reason": "EvictionByEvictionAPI",
+    "message": "Eviction API: evicting",
+}
+Admit = Callable[[JSON], None]
+"""Refuses the body of a request that breaks the rule of a policy."""
 
 
 class PodSubresources:
@@ -30,10 +41,14 @@ class PodSubresources:
 
     # --- binding ------------------------------------------------------------------------------------------------------
 
-    def bind(self, namespace: str, name: str, binding: JSON, *, dry_run: bool = False) -> None:
-        """Assign a pending pod to a node."""
+    def bind(
+        self, namespace: str, name: str, binding: JSON, *, dry_run: bool = False, admit: Admit | None = None
+    ) -> None:
+        """Assign a pending pod to a node, if the policies `admit` it."""
         target = binding.get("target") or {}
         self._check_target(name, target)
+        if admit is not None:
+            admit(binding)
         record = self._writer.find(self._pods, namespace, name)
         pod = record.load()
         meta = binding.get("metadata") or {}
@@ -62,17 +77,26 @@ class PodSubresources:
                 pod["metadata"][part] = {**(pod["metadata"].get(part) or {}), **added}
         status = pod.setdefault("status", {})
         status.pop("nominatedNodeName", None)
-        _set_scheduled(status, timestamp(self._writer.clock.now()))
+        _set_condition(status, _SCHEDULED, timestamp(self._writer.clock.now()))
 
     # --- eviction -----------------------------------------------------------------------------------------------------
 
     def evict(self, namespace: str, name: str, options: DeleteOptions) -> None:
-        """Delete a pod unless that would break a disruption budget."""
-        pod = self._writer.find(self._pods, namespace, name).load()
+        """Delete a pod unless that breaks a disruption budget. As upstream, policies about deletions do not see it."""
+        record = self._writer.find(self._pods, namespace, name)
+        pod = record.load()
         options.preconditions.check(self._pods, pod)
         if not _may_ignore_budgets(pod):
             self._consult_budgets(namespace, pod, options.dry_run)
-        self._deleter.delete(self._pods, namespace, name, options)
+        if not options.dry_run:
+            self._mark_evicted(record, pod)
+            options = replace(options, preconditions=NO_PRECONDITIONS)  # they held for the pod without the mark
+        self._deleter.delete(self._pods, namespace, name, options, admit=False)
+
+    def _mark_evicted(self, record: Record, pod: JSON) -> None:
+        """Set the condition that says why a pod ends, which the failure policies of Jobs can ignore."""
+        _set_condition(pod.setdefault("status", {}), _EVICTED, timestamp(self._writer.clock.now()))
+        self._writer.put(self._pods, record, pod)
 
     def _consult_budgets(self, namespace: str, pod: JSON, dry_run: bool) -> None:
         labels = pod["metadata"].get("labels") or {}
@@ -115,16 +139,16 @@ class PodSubresources:
             self._writer.store.put(_BUDGETS, record.key, budget)
 
 
-def _set_scheduled(status: JSON, now: str) -> None:
-    """Set PodScheduled to true, in the place of an earlier condition."""
-    condition = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now}
+def _set_condition(status: JSON, condition: JSON, now: str) -> None:
+    """Set a condition, in the place of an earlier one of its type."""
     conditions = status.get("conditions") or []
+    new = {"lastProbeTime": None, "lastTransitionTime": now, **condition}
     for index, known in enumerate(conditions):
-        if known.get("type") == "PodScheduled":
-            conditions[index] = condition
+        if known.get("type") == new["type"]:
+            conditions[index] = new
             break
     else:
-        conditions.append(condition)
+        conditions.append(new)
     status["conditions"] = conditions
 
 
