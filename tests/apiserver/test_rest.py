@@ -610,3 +610,19 @@ async def test_warnings_have_limits(client: LocalClient) -> None:
     body = {**config_map("c"), **{f"{letter}{'x' * 300}": 1 for letter in "abcdefghijklmnopqrst"}, "line\nbreak": 1}
     response = await client.send("POST", CONFIG_MAPS, body)
     assert [len(text) for text in response.warnings] == [256] * 16
+
+
+async def test_annotations_of_a_deployment_are_a_new_generation(client: LocalClient) -> None:
+    """Its controller copies them to replica sets. Labels, and annotations of other kinds or with a status, are not."""
+    await client.create(DEPLOYMENTS, deployment("d", 1))
+    for change, generation in (
+        ({"metadata": {"annotations": {"a": "b"}}}, 2),
+        ({"metadata": {"annotations": {"a": "b"}}}, 2),
+        ({"metadata": {"labels": {"a": "b"}}}, 2),
+        ({"metadata": {"annotations": {"a": None}}}, 3),
+    ):
+        assert (await client.patch(f"{DEPLOYMENTS}/d", change))["metadata"]["generation"] == generation
+    noted = await client.patch(f"{DEPLOYMENTS}/d/status", {"metadata": {"annotations": {"c": "d"}}})
+    assert (noted["metadata"]["generation"], noted["metadata"]["annotations"]) == (3, {"c": "d"})
+    await client.create(PODS, pod())
+    assert (await client.patch(f"{PODS}/p", {"metadata": {"annotations": {"a": "b"}}}))["metadata"]["generation"] == 1

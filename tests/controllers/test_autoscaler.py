@@ -75,6 +75,35 @@ async def test_a_shared_load_scales_up_and_down(clock: VirtualClock) -> None:
 
 
 @virtual_time
+async def test_replicas_that_it_sets_are_its_own(clock: VirtualClock) -> None:
+    """Who applies other replicas than an autoscaler has set gets a conflict that names its manager."""
+
+    async def apply(wanted: int) -> JSON:
+        pod = template("web", containers=[CONTAINER])
+        body = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}}
+        body["spec"] = workload("web", wanted, pod=pod)
+        headers = {"authorization": "Bearer secret", "content-type": "application/apply-patch+yaml"}
+        path = "/apis/apps/v1/namespaces/default/deployments/web"
+        request = ApiRequest("PATCH", path, {"fieldManager": "me"}, headers, body=json.dumps(body).encode())
+        found: JSON = json.loads((await w.api.handle(request)).body)
+        return found
+
+    async with world(clock) as w:
+        w.api.authenticator.add_token("secret", ADMIN)
+        assert "spec" in await apply(1)
+        autoscale(w, least=3)
+        await w.until(lambda: replicas(w) == 3)
+        refused = await apply(1)
+        manager = '"kube-controller-manager" with subresource "scale" using apps/v1'
+        assert refused["message"] == f"Apply failed with 1 conflict: conflict with {manager}: .spec.replicas"
+        revision: JSON = {"f:metadata": {"f:annotations": {"f:deployment.kubernetes.io/revision": {}}}}
+        entries = w.get(DEPLOYMENTS, "web")["metadata"]["managedFields"]
+        owners = {each.get("subresource"): (each["manager"], each["fieldsV1"]) for each in entries}
+        assert owners["status"] == ("kube-controller-manager", revision)
+        assert (owners[None][0], owners["scale"][0]) == ("me", "kube-controller-manager")
+
+
+@virtual_time
 async def test_bounds_and_targets_without_requests(clock: VirtualClock) -> None:
     """Replicas stay within their bounds; a utilization without requests and a missing target are reported."""
     async with world(clock) as w:

@@ -88,7 +88,7 @@ class AutoscalerController(Controller):
         return running, len(chosen) - len(running)
 
     def rescale(self, storage: str, key: str, replicas: int) -> None:
-        self._access.edit(storage, key, lambda obj: obj["spec"].update(replicas=replicas))
+        self._access.rescale(storage, key, replicas)
 
     def now(self) -> float:
         return self._access.clock.now()

@@ -127,7 +127,8 @@ class DeploymentController(Controller):
             revision = max(revision, revision_of(new))
             self._refresh(deployment, new, revision)
         if (deployment["metadata"].get("annotations") or {}).get(REVISION) != str(revision):
-            self._access.edit(DEPLOYMENTS, _key(deployment), _annotator({REVISION: str(revision)}))
+            # With the status: an annotation that is changed with the rest is a new generation.
+            self._access.edit(DEPLOYMENTS, _key(deployment), _annotator({REVISION: str(revision)}), "status")
         return new
 
     def _create(self, deployment: JSON, sets: list[JSON], revision: int) -> JSON:

@@ -140,7 +140,7 @@ class SimulatedNodes(Controller):
             each: None for image in (node.get("status") or {}).get("images") or [] for each in image.get("names") or []
         }
         if not _is_complete(node):
-            self._access.edit(NODES, name, self._complete)
+            self._access.edit(NODES, name, self._complete, manager="kubelet")
         self._write_status(name)
 
     def _complete(self, node: JSON) -> None:

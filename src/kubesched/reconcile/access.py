@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from kubesched.apiserver.apiserver import ApiServer
+from kubesched.apiserver.apply.managers import Manager
 from kubesched.apiserver.kinds.registry import ApiResource
 from kubesched.apiserver.meta import timestamp
 from kubesched.apiserver.rest.deletion import DeleteOptions
+from kubesched.apiserver.rest.subresources import scale_of
 from kubesched.apiserver.rest.writer import Preconditions
 from kubesched.apiserver.storage.store import Record
 from kubesched.apiserver.wire.status import StatusError
@@ -30,6 +32,9 @@ TAINT_RULES = "resource.k8s.io/devicetaintrules"
 DEVICE_CLAIMS, CLAIM_TEMPLATES = "resource.k8s.io/resourceclaims", "resource.k8s.io/resourceclaimtemplates"
 WORKLOADS, POD_GROUPS = "scheduling.k8s.io/workloads", "scheduling.k8s.io/podgroups"
 BUDGETS, LEASES = "policy/poddisruptionbudgets", "coordination.k8s.io/leases"
+
+CONTROLLER_MANAGER = "kube-controller-manager"
+"""The manager of the fields that controllers set."""
 
 Edit = Callable[[JSON], object]
 """Changes an object in place."""
@@ -81,16 +86,35 @@ class Access:
         body = {"apiVersion": resource.group_version, "kind": resource.kind, **obj}
         return self.api.writer.create(resource, obj["metadata"].get("namespace", ""), body).load()
 
-    def edit(self, storage: str, key: str, edit: Edit, subresource: str = "") -> bool:
+    def edit(
+        self, storage: str, key: str, edit: Edit, subresource: str = "", *, manager: str = CONTROLLER_MANAGER
+    ) -> bool:
         """Update an object like a client. False if it does not exist."""
 
         def change(obj: JSON) -> JSON:
             edit(obj)
             return obj
 
+        return self._update(storage, key, change, subresource, manager)
+
+    def rescale(self, storage: str, key: str, replicas: int) -> bool:
+        """Set the replicas of a workload, as a write of its Scale. False if it does not exist."""
+
+        def change(obj: JSON) -> JSON:
+            obj["spec"]["replicas"] = replicas
+            return obj
+
+        return self._update(storage, key, change, "scale", CONTROLLER_MANAGER)
+
+    def _update(self, storage: str, key: str, change: Callable[[JSON], JSON], subresource: str, name: str) -> bool:
+        resource = self.resource(storage)
+        manager = Manager(name, "Update", resource.group_version, subresource, self.now())
         namespace, _, name = key.rpartition("/")
         try:
-            self.api.writer.update(self.resource(storage), namespace, name, change, subresource=subresource)
+            if subresource == "scale":
+                self.api.writer.update(resource, namespace, name, change, manager=manager, scale=scale_of)
+            else:
+                self.api.writer.update(resource, namespace, name, change, subresource=subresource, manager=manager)
         except StatusError as error:
             if error.code != 404:
                 raise

@@ -145,7 +145,10 @@ def prepare_update(resource: ApiResource, old: JSON, new: JSON) -> None:
     """A write to the object itself keeps the status. A changed body is a new generation."""
     if resource.has_status:
         _keep(old, new, "status")
-    if (resource.storage in _WITH_GENERATION or resource.custom) and _body(old) != _body(new):
+    changed = _body(old) != _body(new)
+    if resource.storage == "apps/deployments":
+        changed = changed or _annotations(old) != _annotations(new)
+    if changed and (resource.storage in _WITH_GENERATION or resource.custom):
         bump_generation(new)
 
 
@@ -271,6 +274,10 @@ def _keep(old: JSON, new: JSON, part: str) -> None:
         new[part] = old[part]
     else:
         new.pop(part, None)
+
+
+def _annotations(obj: JSON) -> JSON:
+    return obj["metadata"].get("annotations") or {}
 
 
 def _body(obj: JSON) -> JSON:
