@@ -438,6 +438,17 @@ def test_pods_that_ended_are_forgotten_while_it_is_played(tmp_path: Path) -> Non
     assert (report.measures["bound"], report.measures["attempts"]) == (60, 1)
 
 
+def test_pods_of_every_size_leave_nothing_behind(tmp_path: Path) -> None:
+    """In a trace every pod may request something else: what measures usage keeps nothing of those that are gone."""
+    rows = (f"j{i},t,1,Terminated,{i * 10},{i * 10 + 5},{100 + i},1,0," for i in range(60))
+    imported("alibaba-pai-2020", written(tmp_path / "t.csv", *rows))
+    clusters: list[SimulatedCluster] = []
+    report = run(load(tmp_path / "out.py"), started=clusters.append)
+    assert report.measures["bound"] == 60
+    held = vars(clusters[0].timeline.usage).items()
+    assert not [name for name, kept in held if isinstance(kept, dict) and len(kept) > 1]
+
+
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers())), st.integers(1, 5), st.integers(2, 4))
 def test_sorting_on_disk_is_sorting(items: Iterable[tuple[int, int]], part: int, most_files: int) -> None:
     """The same order as in memory, equal items in the order in which they came."""

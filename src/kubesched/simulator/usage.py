@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -16,6 +17,8 @@ from kubesched.reconcile.access import NODES, PODS
 
 ENDED = ("Succeeded", "Failed")
 MOST_SAMPLES = 1000
+MOST_KINDS = 4096
+"""Of how many kinds of pods the requests are remembered. In a trace every pod may be of another kind."""
 
 
 @dataclass(slots=True)
@@ -102,8 +105,6 @@ class ClusterUsage:
         """By pod key, for pods that occupy resources."""
         self._past_seconds = 0.0
         """How long nodes existed that are gone."""
-        self._requests: dict[bytes, tuple[int, int]] = {}
-        """Cached CPU and memory requests, by the encoded fields of `_Pod`."""
         self._past_samples: list[UsageSample] = []
         self._sample_time: float | None = None
         """The time of the last sample, whose shares are computed when it is certain that none takes its place."""
@@ -167,19 +168,11 @@ class ClusterUsage:
         if usage is None:
             return
         try:
-            cpu, memory = self._requested(record)
+            cpu, memory = _requested(msgspec.json.encode(decode_as(_Pod, record.data)))
         except InvalidObject:
             return
         self._placed[record.key] = (usage, cpu, memory)
         self._change(usage, cpu, memory, 1)
-
-    def _requested(self, record: Record) -> tuple[int, int]:
-        fields = msgspec.json.encode(decode_as(_Pod, record.data))
-        known = self._requests.get(fields)
-        if known is None:
-            requests = node_requests(decode_as(api.Pod, record.data))
-            known = self._requests[fields] = (requests.milli_cpu, requests.memory)
-        return known
 
     def _change(self, usage: NodeUsage, cpu: int, memory: int, sign: int) -> None:
         now = self._now()
@@ -207,3 +200,10 @@ class ClusterUsage:
         cpu_share = round(used_cpu / all_cpu, 6) if all_cpu else 0.0
         memory_share = round(used_memory / all_memory, 6) if all_memory else 0.0
         return UsageSample(self._sample_time, cpu_share, memory_share)
+
+
+@lru_cache(maxsize=MOST_KINDS)
+def _requested(fields: bytes) -> tuple[int, int]:
+    """The CPU and memory requests of pods with these fields of `_Pod`."""
+    requests = node_requests(decode_as(api.Pod, fields))
+    return requests.milli_cpu, requests.memory
