@@ -10,7 +10,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
+from concurrent.futures import Executor, as_completed
 from pathlib import Path
 from statistics import fmean, pstdev
 from time import monotonic
@@ -19,6 +19,8 @@ from experiment import POLICIES, run
 from openb import Trace, TraceError, read_trace
 from rich.console import Console
 from rich.table import Table
+
+from kubesched.sweep.executors import opened_executor
 
 Results = dict[str, dict[int, dict[int, float]]]
 """The allocated per cent, by policy, seed and per cent of arrived load."""
@@ -36,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except TraceError as problem:
         print(problem, file=sys.stderr)
         return 1
-    with ProcessPoolExecutor(args.processes) as executor:
+    with opened_executor(workers=args.processes) as executor:
         results = run_all(trace, args.policies, args.seeds, executor)
     if args.output == "json":
         print(json.dumps(results))

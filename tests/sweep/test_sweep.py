@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from math import inf
@@ -232,3 +235,26 @@ def test_ctrl_c_ends_processes_without_a_word() -> None:
     """A process that runs scenarios ends at SIGINT as other programs do, without a traceback."""
     with opened_executor(workers=1) as executor:
         assert executor.submit(signal.getsignal, signal.SIGINT).result() is signal.SIG_DFL
+
+
+def test_processes_end_with_the_one_that_is_killed(tmp_path: Path) -> None:
+    """A sweep that is killed leaves no processes behind that wait for work."""
+    program = (
+        "import os, time\n"
+        "from kubesched.sweep.executors import opened_executor\n"
+        "if __name__ == '__main__':\n"
+        "    with opened_executor(workers=1) as executor:\n"
+        "        print(executor.submit(os.getpid).result(), flush=True)\n"
+        "        time.sleep(600)\n"
+    )
+    path = tmp_path / "sweep.py"
+    path.write_text(program)
+    with subprocess.Popen([sys.executable, path], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        worker = int(parent.stdout.readline())
+        parent.kill()
+        try:
+            parent.communicate(timeout=30)  # until nobody has this end of the pipe any more
+        except subprocess.TimeoutExpired:
+            os.kill(worker, signal.SIGKILL)
+            pytest.fail("the process waits for more work")

@@ -6,6 +6,7 @@ import importlib
 import multiprocessing
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
@@ -31,7 +32,7 @@ def opened_executor(spec: str = PROCESSES, workers: int | None = None) -> Iterat
         # Forked workers would inherit threads and open files; fresh ones are the same everywhere.
         context = multiprocessing.get_context("spawn")
         count = workers or os.cpu_count()
-        with ProcessPoolExecutor(count, mp_context=context, initializer=_end_at_ctrl_c) as processes:
+        with ProcessPoolExecutor(count, mp_context=context, initializer=_end_with_others) as processes:
             yield processes
     elif spec == "joblib":
         with _joblib(workers) as reusable:
@@ -49,9 +50,19 @@ def opened_executor(spec: str = PROCESSES, workers: int | None = None) -> Iterat
         raise ExecutorError(f"{spec!r} is no executor; give processes, joblib, dask:ADDRESS, ray or module:function")
 
 
-def _end_at_ctrl_c() -> None:
-    """Let Ctrl-C, which a terminal sends to all processes, end this one without a traceback."""
+def _end_with_others() -> None:
+    """Let this process end without a traceback at Ctrl-C, which a terminal sends to all processes, and when the one
+    that gives it work is killed, because it would wait for more for ever.
+    """
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 @contextmanager
