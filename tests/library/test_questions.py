@@ -221,6 +221,33 @@ def test_a_drain_moves_what_budgets_allow() -> None:
     assert {each.node_name for each in found.cluster.pods} == {"n1", "n2"}
 
 
+@pytest.mark.parametrize(
+    ("rule", "allowed"),
+    [
+        ({"minAvailable": 2}, 1),
+        ({"minAvailable": "50%"}, 1),
+        ({"minAvailable": "100%"}, 0),
+        ({"maxUnavailable": 0}, 0),
+        ({"maxUnavailable": 2}, 1),  # one of the two is pending already
+        ({"maxUnavailable": "50%"}, 1),
+        ({}, 0),
+    ],
+)
+def test_a_budget_without_a_status_counts_its_pods(rule: dict[str, object], allowed: int) -> None:
+    """A budget that was written by hand allows what the disruption controller would let it allow."""
+    web = {"app": "web"}
+    written = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "b", "namespace": "default"},
+        "spec": {"selector": {"matchLabels": web}, **rule},
+    }
+    running = [owned(name, "n1", labels=web) for name in "abc"]
+    cluster = Cluster(node("n1"), node("n2"), *running, owned("pending", "", labels=web), written)
+    found = cluster.what_if("drain n1")
+    assert [each.allowed for each in found.budgets] == [allowed]
+
+
 def test_a_zone_fails_whatever_budgets_say() -> None:
     """Pods of the zone go elsewhere as far as there is room; pods of DaemonSets are gone with their nodes."""
     daemon = api.OwnerReference(api_version="apps/v1", kind="DaemonSet", name="d", uid="ds", controller=True)

@@ -484,11 +484,14 @@ class StatefulSet(Object, frozen=True):
 
 class PodDisruptionBudgetSpec(Part, frozen=True):
     selector: LabelSelector | None = None
+    min_available: int | str | None = None
+    max_unavailable: int | str | None = None
 
 
 class PodDisruptionBudgetStatus(Part, frozen=True):
     disruptions_allowed: Int32 = 0
     disrupted_pods: dict[str, str] = {}
+    observed_generation: int = 0
 
 
 class PodDisruptionBudget(Object, frozen=True):

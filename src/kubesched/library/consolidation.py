@@ -72,7 +72,7 @@ def consolidate(cluster: ClusterCore, names: Iterable[str] | None = None, *, bar
     """
     load = _load(cluster)
     chosen = list(load) if names is None else _chosen(cluster, names)
-    budgets = Budgets(cluster.all(api.PodDisruptionBudget))
+    budgets = Budgets(cluster.all(api.PodDisruptionBudget), cluster.all(api.Pod))
     kept = {name: why for name in chosen if (why := _blocked(cluster, name, budgets, bare))}
     order = sorted((name for name in chosen if name not in kept), key=lambda name: (load[name], name))
     trial = MoveTrial(cluster)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from kubesched.api import objects as api
-from kubesched.api.selectors import Selector, SelectorError, label_selector
+from kubesched.api.selectors import Selector, label_selector
 from kubesched.explain.evicting import belongs_to_node
 from kubesched.library.results import Fate, Placement
 
@@ -41,17 +41,23 @@ class BudgetUse:
 class Budgets:
     """How many evictions each disruption budget still allows."""
 
-    def __init__(self, budgets: Iterable[api.PodDisruptionBudget]) -> None:
+    def __init__(self, budgets: Iterable[api.PodDisruptionBudget], pods: Sequence[api.Pod] = ()) -> None:
+        """Of budgets that no controller has seen, it is worked out from the cluster's `pods`."""
         self.allowed: dict[str, int] = {}
         """How many evictions each budget allows now."""
         self._selectors: dict[str, Selector] = {}
         self._namespaces: dict[str, str] = {}
         for budget in budgets:
             try:
-                self._selectors[budget.key] = label_selector(budget.spec.selector)
-            except SelectorError:
+                selector = label_selector(budget.spec.selector)
+                allowed = budget.status.disruptions_allowed
+                if not allowed and not budget.status.observed_generation:
+                    mates = [pod for pod in pods if pod.namespace == budget.namespace and not pod.is_terminal]
+                    allowed = _allowed(budget.spec, [pod for pod in mates if selector.matches(pod.labels)])
+            except ValueError:
                 continue  # a budget that cannot be read protects nothing
-            self.allowed[budget.key] = budget.status.disruptions_allowed
+            self.allowed[budget.key] = allowed
+            self._selectors[budget.key] = selector
             self._namespaces[budget.key] = budget.namespace
 
         self._left = dict(self.allowed)
@@ -86,6 +92,26 @@ class Budgets:
             BudgetUse(key, allowed, allowed - self._left[key], self.refused[key], self._lost[key])
             for key, allowed in sorted(self.allowed.items())
         ]
+
+
+def _allowed(spec: api.PodDisruptionBudgetSpec, guarded: Sequence[api.Pod]) -> int:
+    """How many evictions a budget allows that was written by hand: every pod counts as wanted."""
+    healthy, wanted = sum(map(_is_healthy, guarded)), len(guarded)
+    if spec.max_unavailable is not None:
+        return max(0, healthy - max(0, wanted - _number(spec.max_unavailable, wanted)))
+    return 0 if spec.min_available is None else max(0, healthy - _number(spec.min_available, wanted))
+
+
+def _is_healthy(pod: api.Pod) -> bool:
+    """Whether it runs. A pod that was written by hand does if it has a node."""
+    ready = [each.status for each in pod.status.conditions if each.type == "Ready"]
+    return bool(pod.spec.node_name) and not pod.is_terminating and ready in ([], ["True"])
+
+
+def _number(value: int | str, total: int) -> int:
+    """A number, or a percentage of a total, rounded up as the disruption controller does."""
+    text = str(value)
+    return -(-int(text[:-1]) * total // 100) if text.endswith("%") else int(text)
 
 
 def evictions(budgets: Budgets, pods: Iterable[api.Pod]) -> Iterator[Placement]:

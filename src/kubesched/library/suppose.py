@@ -78,7 +78,7 @@ def suppose(cluster: ClusterCore, statements: Iterable[str]) -> list[PodEdit]:
 
 def apply(cluster: ClusterCore, statements: Iterable[str]) -> Displaced:
     """Change the cluster's nodes and take displaced pods from it."""
-    effect = Displaced(Budgets(cluster.all(api.PodDisruptionBudget)))
+    effect = Displaced(Budgets(cluster.all(api.PodDisruptionBudget), cluster.all(api.Pod)))
     for each in statements:
         _apply(cluster, each, effect)
     return effect

@@ -96,7 +96,9 @@ def budget(
     return api.PodDisruptionBudget(
         metadata=_meta(name, namespace),
         spec=api.PodDisruptionBudgetSpec(selected(selects)),
-        status=api.PodDisruptionBudgetStatus(allowed, dict.fromkeys(disrupted, "2026-01-01T00:00:00Z")),
+        status=api.PodDisruptionBudgetStatus(
+            allowed, dict.fromkeys(disrupted, "2026-01-01T00:00:00Z"), observed_generation=1
+        ),
     )
 
 
