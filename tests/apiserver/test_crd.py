@@ -295,7 +295,7 @@ RULES: JSON = {
     "x-kubernetes-validations": [
         {
             "rule": "!has(self.least) || !has(self.most) || self.least <= self.most",
-            "messageExpression": "'least is ' + string(self.least)",
+            "messageExpression": "'least is ' + (self.least == 3 ? '3' : 'other')",
             "fieldPath": ".least",
         },
         {"rule": "!has(self.up__dash__to) || self.up__dash__to > 0.0", "reason": "FieldValueForbidden"},
@@ -750,3 +750,67 @@ async def test_conversion_webhooks_warn(client: LocalClient) -> None:
     assert response.warnings == [
         "spec.conversion: webhooks are not called in this cluster; objects have the same fields in every version"
     ]
+
+
+def _listed(item: JSON, **limits: int) -> JSON:
+    return {"type": "object", "properties": {"items": {"type": "array", "items": item, **limits}}}
+
+
+TEXT: JSON = {"type": "string"}
+SHORT: JSON = {"type": "string", "maxLength": 10}
+NAMED: JSON = {"type": "object", "properties": {"name": TEXT}, "required": ["name"]}
+EACH = "self.items.all(x, self.items.exists(y, x == y))"
+
+
+@pytest.mark.parametrize(
+    ("rule", "schema", "factor"),
+    [
+        (EACH, _listed(TEXT), "more than 100x"),
+        (EACH, _listed({"type": "integer"}), "more than 100x"),
+        (EACH, _listed({"type": "integer"}, maxItems=1000), ""),
+        (EACH, _listed(SHORT, maxItems=1000), "1.000600x"),
+        (EACH, _listed({"type": "string", "enum": ["a", "b"]}, maxItems=5000), "17.5x"),
+        ("self.items.all(x, x.name == 'a')", _listed(NAMED), ""),
+        ("self.items.map(x, x.name).all(n, n.matches('^a+b*$'))", _listed({**NAMED, "required": []}), "2.1x"),
+        ("self.items.map(x, x.name).all(n, n.matches('^a+b*$'))", _listed(NAMED), ""),
+        (
+            "self.items.all(x, x.all(k, k.size() < 3))",
+            _listed({"type": "object", "additionalProperties": TEXT}),
+            "more than 100x",
+        ),
+    ],
+)
+async def test_a_rule_that_may_cost_too_much(client: LocalClient, rule: str, schema: JSON, factor: str) -> None:
+    """A definition is refused by what its rule costs for the largest object. kube-apiserver finds the same factors."""
+    spec = {**schema, "x-kubernetes-validations": [{"rule": rule}]}
+    body = definition(schema={"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}})
+    if not factor:
+        await client.create(DEFINITIONS, body)
+        return
+    message = (await refusal(client.create(DEFINITIONS, body))).message
+    where = "spec.validation.openAPIV3Schema.properties[spec].x-kubernetes-validations[0].rule"
+    start = f"{where}: Forbidden: estimated rule cost exceeds budget by factor of {factor} (try simplifying the rule"
+    assert start in message
+
+
+async def test_rules_that_cost_too_much_together(client: LocalClient) -> None:
+    """A rule counts as often as the lists and maps around it may be long, and the most expensive ones are named."""
+    parts = {"name": TEXT, "tags": {"type": "array", "items": SHORT, "maxItems": 10}}
+    rules = [{"rule": "self.name.contains('x')", "messageExpression": "'bad ' + self.name"}]
+    inner = {"type": "object", "properties": parts, "x-kubernetes-validations": rules}
+    table = {"type": "object", "additionalProperties": inner, "maxProperties": 4}
+    nested = {"type": "array", "items": table, "maxItems": 100}
+    body = definition(
+        schema={
+            "openAPIV3Schema": {
+                "type": "object",
+                "properties": {"spec": {"type": "object", "properties": {"l": nested}}},
+            }
+        }
+    )
+    message = (await refusal(client.create(DEFINITIONS, body))).message
+    path = "spec.validation.openAPIV3Schema"
+    rule = f"{path}.properties[spec].properties[l].items.additionalProperties.x-kubernetes-validations[0].rule"
+    assert f"{rule}: Forbidden: estimated rule cost exceeds budget by factor of 12.6x" in message
+    assert f"{rule}: Forbidden: contributed to estimated rule cost total exceeding cost limit for entire" in message
+    assert f"{path}: Forbidden: x-kubernetes-validations estimated rule cost total for entire" in message

@@ -44,14 +44,18 @@ class _Local:
     entries: Entries | None = None
 
 
-def estimate(root: Node, variables: Mapping[str, Type]) -> Range:
-    """The least and the greatest cost of an expression over variables of these types."""
-    return _Coster(variables).cost(root)
+def estimate(root: Node, variables: Mapping[str, Type], rest: Type | None = None) -> Range:
+    """The least and the greatest cost of an expression over variables of these types.
+
+    Whatever else an expression comes from, such as a list that it makes, counts as of the type `rest`.
+    """
+    return _Coster(variables, rest).cost(root)
 
 
 class _Coster:
-    def __init__(self, variables: Mapping[str, Type]) -> None:
+    def __init__(self, variables: Mapping[str, Type], rest: Type | None) -> None:
         self._variables = variables
+        self._rest = rest
         self._locals: dict[str, list[_Local]] = {}
         self._paths: dict[int, Path] = {}
         self._sizes: dict[int, Range] = {}
@@ -101,9 +105,9 @@ class _Coster:
 
     def _declared(self, path: Path) -> Range | None:
         """The size from the declaration of a variable: follow fields, items, keys and values."""
-        if not path or path[0] not in self._variables:
+        if not path:
             return None
-        kind: Type | None = self._variables[path[0]]
+        kind = self._variables.get(path[0], self._rest)
         for name in path[1:]:
             kind = _member(kind, name) if kind is not None else None
         return None if kind is None or kind.max_size is None else Range(0, kind.max_size)

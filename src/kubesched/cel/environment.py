@@ -92,8 +92,15 @@ class Program:
     @cached_property
     def cost(self) -> Range:
         """The estimated cost: the least and the greatest that an evaluation may take."""
+        return self._estimate(self._environment.variables, None)
+
+    def cost_in(self, kind: Type) -> Range:
+        """The same for a rule of a custom resource of some type. As upstream, all it reads counts as part of it."""
+        return self._estimate({}, kind)
+
+    def _estimate(self, variables: Mapping[str, Type], rest: Type | None) -> Range:
         try:
-            return estimate(self._root, self._environment.variables)
+            return estimate(self._root, variables, rest)
         except RecursionError:
             return UNKNOWN
 

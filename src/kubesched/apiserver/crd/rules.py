@@ -36,11 +36,11 @@ def compile_rule(source: str) -> Program:
     return _environment().compile(source)
 
 
-def result_type(source: str, about: Type | None, is_old_optional: bool) -> Type:
-    """The type of an expression's result, by the type of what it is about. Raises CELError."""
+def checked(source: str, about: Type | None, is_old_optional: bool) -> Program:
+    """Compile an expression with the type of what it is about. Raises CELError."""
     known = about or DYN
     old = optional_of(known) if is_old_optional else known
-    return Environment({"self": known, "oldSelf": old}).compile(source).result_type
+    return Environment({"self": known, "oldSelf": old}).compile(source)
 
 
 @lru_cache(maxsize=1)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
-from kubesched.apiserver.crd.rules import result_type
+from kubesched.apiserver.crd.rules import checked
 from kubesched.apiserver.crd.schema import without_nulls
 from kubesched.apiserver.crd.types import declared_type
 from kubesched.apiserver.kinds.registry import BUILT_IN
@@ -15,13 +15,14 @@ from kubesched.apiserver.validation.checks import each
 from kubesched.apiserver.validation.containers import one_of
 from kubesched.apiserver.validation.naming import host_label_errors, subdomain_errors
 from kubesched.apiserver.validation.problems import IMMUTABLE, Problems
+from kubesched.apiserver.validation.rule_costs import RuleCosts, repeated, times_in
 from kubesched.apiserver.validation.structural_schemas import check_schema
 from kubesched.apiserver.validation.webhooks import check_client
 from kubesched.base.types import JSON
 from kubesched.cel import CELError
 from kubesched.cel.errors import EvaluationError
 from kubesched.cel.regexes import compiled
-from kubesched.cel.types import BOOL, STRING
+from kubesched.cel.types import BOOL, DYN, STRING
 
 _ROOT = re.compile(r"\.openAPIV3Schema\.x-kubernetes-validations\[\d+\]$")
 _EXPRESSIONS = (
@@ -89,40 +90,52 @@ def _check_names(names: JSON, problems: Problems) -> None:
                 problems.invalid(f"spec.names.{field}[{index}]", value, error)
 
 
-def _check_patterns(schema: object, path: str, problems: Problems) -> None:
-    """Refuse patterns that Go's regular expressions do not have, and rules that are not CEL."""
+def _check_patterns(schema: object, path: str, costs: RuleCosts, times: int | None) -> None:
+    """Refuse patterns that Go's regular expressions do not have, and rules that are not CEL or cost too much.
+
+    The schema applies to so many places of an object at most; None if there is no limit.
+    """
     if not isinstance(schema, dict):
         return
+    problems = costs.problems
     if isinstance(pattern := schema.get("pattern"), str):
         try:
             compiled(pattern)
         except EvaluationError as error:
             reason = f"must be a valid regular expression, but isn't: {error}"
             problems.invalid(f"{path}.pattern", pattern, reason)
-    for index, rule in enumerate(schema.get("x-kubernetes-validations") or ()):
-        _check_rule(rule, schema, f"{path}.x-kubernetes-validations[{index}]", problems)
-    for name in ("items", "additionalProperties", "not"):
-        _check_patterns(schema.get(name), f"{path}.{name}", problems)
+    inner = times_in(schema, times)
+    for name in ("additionalProperties", "not"):
+        _check_patterns(schema.get(name), f"{path}.{name}", costs, inner)
     if isinstance(properties := schema.get("properties"), dict):
         for name, part in properties.items():
-            _check_patterns(part, f"{path}.properties[{name}]", problems)
+            _check_patterns(part, f"{path}.properties[{name}]", costs, inner)
+    _check_patterns(schema.get("items"), f"{path}.items", costs, inner)
+    for index, rule in enumerate(schema.get("x-kubernetes-validations") or ()):
+        _check_rule(rule, schema, f"{path}.x-kubernetes-validations[{index}]", costs, times)
 
 
-def _check_rule(rule: JSON, schema: JSON, path: str, problems: Problems) -> None:
+def _check_rule(rule: JSON, schema: JSON, path: str, costs: RuleCosts, times: int | None) -> None:
+    problems = costs.problems
     is_root = _ROOT.search(path) is not None or bool(schema.get("x-kubernetes-embedded-resource"))
     about, is_old_optional = declared_type(schema, "self", is_root=is_root), rule.get("optionalOldSelf") is True
     if not (rule.get("rule") or "").strip():
         problems.required(f"{path}.rule")
         return
     for field, expected, prefix, wrong in _EXPRESSIONS:
-        source = rule.get(field) or ""
-        try:
-            found = result_type(source, about, is_old_optional) if source else expected
-        except CELError as error:
-            problems.invalid(f"{path}.{field}", _as_struct(rule), f"{prefix}compilation failed: {error}")
+        source, where = rule.get(field) or "", f"{path}.{field}"
+        if not source:
             continue
-        if found != expected:
-            problems.invalid(f"{path}.{field}", _as_struct(rule), wrong)
+        try:
+            program = checked(source, about, is_old_optional)
+        except CELError as error:
+            problems.invalid(where, _as_struct(rule), f"{prefix}compilation failed: {error}")
+            continue
+        if program.result_type != expected:
+            problems.invalid(where, _as_struct(rule), wrong)
+            continue
+        cost = program.cost_in(about or DYN).max
+        costs.add(field, repeated(cost, schema, times) if field == "rule" else cost, where)
 
 
 def _as_struct(rule: JSON) -> JSON:
@@ -151,7 +164,9 @@ def _check_schemas(versions: list[JSON], problems: Problems) -> None:
         if schema is not None:
             check_schema(without_nulls(schema), f"{path}.openAPIV3Schema", found)
         if not found.found:
-            _check_patterns(schema, f"{path}.openAPIV3Schema", found)
+            costs = RuleCosts(found)
+            _check_patterns(schema, f"{path}.openAPIV3Schema", costs, 1)
+            costs.finish(f"{path}.openAPIV3Schema")
         problems.found += found.found
 
 

@@ -41,6 +41,10 @@ class Problems:
         self.add("FieldValueNotFound", field, f"Not found: {shown(value)}")
 
 
+_ESCAPES = {ord(character): f"\\u{ord(character):04x}" for character in "<>&"}
+
+
 def shown(value: Any) -> str:
-    """A value as shown in messages."""
-    return msgspec.json.encode(value).decode()
+    """A value as shown in messages. Those of many parts are as Go encodes them."""
+    text = msgspec.json.encode(value).decode()
+    return text.translate(_ESCAPES) if isinstance(value, dict | list) else text
