@@ -87,8 +87,9 @@ async def test_token_reviews(client: LocalClient) -> None:
 
 
 async def test_who_am_i(api: ApiServer) -> None:
-    """Every user may ask who they are."""
+    """Every user may ask who they are. The answer has a time, as upstream."""
     answer = await as_user(api, "bob", "staff").create("/apis/authentication.k8s.io/v1/selfsubjectreviews", {})
+    assert answer["metadata"]["creationTimestamp"]
     assert answer["status"]["userInfo"] == {"username": "bob", "groups": ["staff", "system:authenticated"]}
 
 

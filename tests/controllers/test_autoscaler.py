@@ -18,7 +18,7 @@ from kubesched.base.clocks import VirtualClock, virtual_time
 from kubesched.base.types import JSON
 from kubesched.controllers.autoscaler_metrics import MetricError, recommend
 from kubesched.controllers.scaling_rules import ScalingHistory, ScalingRules
-from kubesched.reconcile.access import AUTOSCALERS, DEPLOYMENTS, PODS
+from kubesched.reconcile.access import AUTOSCALERS, DEPLOYMENTS, EVENTS, PODS
 from kubesched.reconcile.usage import PodUsage, read_usage
 
 REQUESTS = {"requests": {"cpu": "200m", "memory": "100Mi"}}
@@ -117,7 +117,11 @@ async def test_bounds_and_targets_without_requests(clock: VirtualClock) -> None:
         w.create(DEPLOYMENTS, "plain", workload("plain", 1))
         w.edit(AUTOSCALERS, "web", scaleTargetRef={**TARGET, "name": "plain"}, minReplicas=1)
         await w.until(lambda: conditions(w)["ScalingActive"] == ("False", "FailedGetResourceMetric"))
-        assert "FailedGetResourceMetric" in w.reasons("web")
+        assert {"FailedGetResourceMetric", "FailedComputeMetricsReplicas"} <= set(w.reasons("web"))
+        start = (
+            "invalid metrics (1 invalid out of 1), first error is: failed to get cpu resource metric value: failed to"
+        )
+        assert any(each["message"].startswith(start) for each in w.access.list(EVENTS))
 
 
 @virtual_time

@@ -40,6 +40,8 @@ async def test_its_pods_run(clock: VirtualClock) -> None:
         assert _condition(w, "Available")["status"] == "True"
         assert _condition(w, "Progressing")["reason"] == "NewReplicaSetAvailable"
         assert "ScalingReplicaSet" in w.reasons("web")
+        conditions = w.get(DEPLOYMENTS, "web")["status"]["conditions"]
+        assert [each["type"] for each in conditions] == ["Available", "Progressing"]  # as kubectl describe shows them
 
 
 @virtual_time

@@ -146,7 +146,8 @@ class _Evaluation:
         except MetricError as error:
             self._status |= {"currentReplicas": current, "desiredReplicas": current}
             text = f"the HPA was unable to compute the replica count: {error}"
-            self._fail("ScalingActive", error.reason, text, str(error))
+            self._conditions["ScalingActive"] = ("False", error.reason, text)
+            self._controller.write(self._autoscaler, self._status, self._conditions)
             return
         if wanted != current:
             self._controller.rescale(storage, key, wanted)
@@ -182,23 +183,44 @@ class _Evaluation:
         self._conditions["ScalingLimited"] = limited
         return wanted, f"{best.name} above target" if wanted > current else "All metrics below target"
 
+    def _unusable(self, bad: list[tuple[JSON, MetricError]]) -> MetricError:
+        """The first error of the metrics, after an event that counts them."""
+        metric, error = bad[0]
+        counted = f"invalid metrics ({len(bad)} invalid out of {len(self._spec['metrics'])})"
+        text = f"{counted}, first error is: failed to get {_value_of(metric)} metric value: {error}"
+        self._controller.record(self._autoscaler, "Warning", "FailedComputeMetricsReplicas", text)
+        return error
+
     def _recommended(self, workload: JSON, current: int) -> Recommendation:
         """The highest recommendation of all metrics. With one that fails, replicas may grow and stay but not shrink."""
         selector = selector_of(workload)
         running, starting = self._controller.pods(self._autoscaler["metadata"]["namespace"], selector or Selector())
         good: list[Recommendation] = []
-        bad: list[MetricError] = []
+        bad: list[tuple[JSON, MetricError]] = []
         for metric in self._spec.get("metrics") or ():
             try:
                 good.append(recommend(metric, current, running, starting))
             except MetricError as error:
-                bad.append(error)
+                bad.append((metric, error))
         best = max(good, key=lambda each: each.replicas, default=None)
-        if best is None or (bad and best.replicas < current):
-            raise bad[0] if bad else MetricError("InvalidMetricSourceType", "no metrics are given")
-        for failed in bad:
+        for _, failed in bad:
             self._controller.record(self._autoscaler, "Warning", failed.reason, str(failed))
+        if best is None or (bad and best.replicas < current):
+            raise self._unusable(bad) if bad else MetricError("InvalidMetricSourceType", "no metrics are given")
         text = f"the HPA was able to successfully calculate a replica count from {best.name}"
         self._conditions["ScalingActive"] = ("True", "ValidMetricFound", text)
         self._status["currentMetrics"] = [each.status for each in good]
         return best
+
+
+def _value_of(metric: JSON) -> str:
+    """What a metric measures, in the words of upstream's errors."""
+    match metric.get("type"):
+        case "Resource":
+            return f"{metric['resource']['name']} resource"
+        case "ContainerResource":
+            return f"{metric['containerResource']['container']} container"
+        case "External":
+            return f"{metric['external']['metric']['name']} external"
+        case other:
+            return str(other).lower()

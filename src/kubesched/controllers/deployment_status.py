@@ -54,10 +54,10 @@ class DeploymentStatus:
             "reason": "MinimumReplicasAvailable" if enough else "MinimumReplicasUnavailable",
             "message": f"Deployment {'has' if enough else 'does not have'} minimum availability.",
         }
+        conditions = _set_last(conditions, available, now)
         progressing = self._progressing(key, deployment, old, counts, new)
         if progressing is not None:
-            conditions = set_condition(conditions, progressing, now, updated=True)
-        conditions = set_condition(conditions, available, now, updated=True)
+            conditions = _set_last(conditions, progressing, now)
         return self._with_failure(conditions, new, sets, now)
 
     def _with_failure(self, conditions: list[JSON], new: JSON | None, sets: list[JSON], now: str) -> list[JSON]:
@@ -133,6 +133,13 @@ def _has_progressed(old: JSON, new: dict[str, int]) -> bool:
         or new["readyReplicas"] > old.get("readyReplicas", 0)
         or new["availableReplicas"] > old.get("availableReplicas", 0)
     )
+
+
+def _set_last(conditions: list[JSON], new: JSON, now: str) -> list[JSON]:
+    """Set a condition. As upstream, one that changes becomes the last."""
+    found = set_condition(conditions, new, now, updated=True)
+    changed = [each for each in found if each.get("type") == new["type"] and each not in conditions]
+    return [*(each for each in found if each not in changed), *changed]
 
 
 def _progress(status: str, reason: str, message: str) -> JSON:

@@ -50,7 +50,9 @@ class Reviews:
     def review(self, resource: ApiResource, namespace: str, obj: JSON, user: UserInfo) -> JSON:
         """The review with its status filled in."""
         meta = obj.get("metadata") or {}
-        obj["metadata"] = {**meta, "creationTimestamp": None}
+        # As upstream, of all reviews only this one says when it was made.
+        made = timestamp(self._clock.now()) if resource.kind == "SelfSubjectReview" else None
+        obj["metadata"] = {**meta, "creationTimestamp": made}
         return {**obj, "status": self._answers[resource.kind](namespace, obj, user)}
 
     # --- authentication -----------------------------------------------------------------------------------------------

@@ -114,10 +114,9 @@ def _form(request: ApiRequest, resource: ApiResource) -> str:
     form = media_type(request.headers.get("content-type", ""))
     known = [patches.JSON_PATCH, patches.MERGE_PATCH, *(() if resource.custom else (patches.STRATEGIC,))]
     if form not in known:
-        raise StatusError(
-            415,
-            "the body of the request was in an unknown format - accepted media types include: " + ", ".join(known),
-        )
+        accepted = ", ".join((*known, patches.APPLY))
+        why = f"the body of the request was in an unknown format - accepted media types include: {accepted}"
+        raise StatusError(415, why if resource.custom else "415: Unsupported Media Type")
     return form
 
 

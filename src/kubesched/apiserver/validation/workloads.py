@@ -208,7 +208,9 @@ def _replication_controller(obj: JSON, problems: Problems) -> None:
 def _disruption_budget(obj: JSON, problems: Problems) -> None:
     spec = obj.get("spec") or {}
     if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
-        problems.invalid("spec", spec, "minAvailable and maxUnavailable cannot be both set")
+        fields = ("minAvailable", "selector", "maxUnavailable", "unhealthyPodEvictionPolicy")
+        shown = {field[0].upper() + field[1:]: spec.get(field) for field in fields}
+        problems.invalid("spec", shown, "minAvailable and maxUnavailable cannot be both set")
     for field in ("minAvailable", "maxUnavailable"):
         check_amount_or_percent(spec, field, "spec", problems)
     one_of(spec, "unhealthyPodEvictionPolicy", ("AlwaysAllow", "IfHealthyBudget"), "spec", problems)
