@@ -6,7 +6,8 @@ from tests.controllers.world import World, template, workload, world
 
 from kubesched.base.clocks import VirtualClock, virtual_time
 from kubesched.base.types import JSON
-from kubesched.reconcile.access import DEPLOYMENTS, ENDPOINT_SLICES, ENDPOINTS, PODS, SERVICES
+from kubesched.controllers.endpoints import ZONE
+from kubesched.reconcile.access import DEPLOYMENTS, ENDPOINT_SLICES, ENDPOINTS, NODES, PODS, SERVICES, STATEFUL_SETS
 
 
 def _slice(w: World) -> JSON:
@@ -73,3 +74,27 @@ async def test_they_go_with_their_service(clock: VirtualClock) -> None:
         await clock.settle()
         assert "web" not in w.names(ENDPOINTS)
         assert not [name for name in w.names(ENDPOINT_SLICES) if name.startswith("web-")]
+
+
+@virtual_time
+async def test_members_find_one_another_before_they_are_ready(clock: VirtualClock) -> None:
+    """A headless service of a StatefulSet lists pods by name, with their zones, as soon as they have addresses."""
+    async with world(clock) as w:
+        pod = template("web", annotations={"kubesched.io/not-ready": "true"})
+        spec = {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": {"app": "web"}}
+        w.create(SERVICES, "web", {**spec, "ports": [{"port": 80, "appProtocol": "http"}]})
+        w.create(STATEFUL_SETS, "web", {**workload("web", 1, pod=pod), "serviceName": "web"})
+        for each in w.names(NODES):
+            w.access.edit(NODES, each, lambda obj: obj["metadata"]["labels"].update({ZONE: "a"}))
+        await w.until(lambda: len(w.running(app="web")) == 1)
+        await clock.advance(2)
+        (found,) = _slice(w)["endpoints"]
+        assert found["conditions"] == {"ready": True, "serving": False, "terminating": False}
+        assert (found["hostname"], found["zone"]) == ("web-0", "a")
+        assert _slice(w)["ports"][0]["appProtocol"] == "http"
+        (address,) = w.get(ENDPOINTS, "web")["subsets"][0]["addresses"]
+        assert address["hostname"] == "web-0"
+        w.access.edit(SERVICES, "default/web", lambda obj: obj["metadata"].update(labels={"team": "x"}))
+        await clock.advance(2)
+        for labels in (_slice(w)["metadata"]["labels"], w.get(ENDPOINTS, "web")["metadata"]["labels"]):
+            assert (labels["team"], labels["service.kubernetes.io/headless"]) == ("x", "")

@@ -13,7 +13,9 @@ from kubesched.reconcile.views import Pod
 MAX_ENDPOINTS = 1000
 """Maximum number of endpoints per Service: upstream's limit for an Endpoints object and for a slice."""
 SERVICE_NAME = "kubernetes.io/service-name"
-MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
+MANAGED_BY, ENDPOINTS_MANAGED_BY = "endpointslice.kubernetes.io/managed-by", "endpoints.kubernetes.io/managed-by"
+HEADLESS = "service.kubernetes.io/headless"
+ZONE = "topology.kubernetes.io/zone"
 
 
 class EndpointsController(Controller):
@@ -80,24 +82,42 @@ class EndpointsController(Controller):
 
     def _write_slice(self, key: str, service: JSON, pods: list[Pod]) -> None:
         meta = service["metadata"]
-        labels = {**(meta.get("labels") or {}), SERVICE_NAME: meta["name"]}
-        labels[MANAGED_BY] = "endpointslice-controller.k8s.io"
         body: JSON = {
             "metadata": {
                 "name": f"{meta['name']}-{meta['uid'][:5]}",
                 "namespace": meta["namespace"],
-                "labels": labels,
+                "labels": {
+                    **_labels(service),
+                    SERVICE_NAME: meta["name"],
+                    MANAGED_BY: "endpointslice-controller.k8s.io",
+                },
                 "ownerReferences": [controller_reference(service)],
             },
             "addressType": "IPv4",
-            "endpoints": [_endpoint(pod) for pod in pods],
+            "endpoints": [self._endpoint(pod, service) for pod in pods],
             "ports": _ports(service, pods, with_name=True),
         }
         self._store(ENDPOINT_SLICES, body, ("endpoints", "ports"))
 
+    def _endpoint(self, pod: Pod, service: JSON) -> JSON:
+        serving, terminating = pod.is_ready, pod.metadata.being_deleted
+        ready = _publishes_all(service) or (serving and not terminating)
+        node = self._context.nodes.objects.get(pod.spec.node_name)
+        zone = "" if node is None else node.metadata.labels.get(ZONE, "")
+        return {
+            "addresses": [pod.status.pod_ip],
+            "conditions": {"ready": ready, "serving": serving, "terminating": terminating},
+            **_hostname(pod, service),
+            "nodeName": pod.spec.node_name,
+            "targetRef": _target(pod),
+            **({"zone": zone} if zone else {}),
+        }
+
     def _write_endpoints(self, key: str, service: JSON, pods: list[Pod]) -> None:
-        ready = [_address(pod) for pod in pods if pod.is_ready and not pod.metadata.being_deleted]
-        unready = [_address(pod) for pod in pods if not pod.is_ready and not pod.metadata.being_deleted]
+        every = _publishes_all(service)
+        listed = [pod for pod in pods if every or not pod.metadata.being_deleted]
+        ready = [_address(pod, service) for pod in listed if every or pod.is_ready]
+        unready = [_address(pod, service) for pod in listed if not every and not pod.is_ready]
         subset: JSON = {}
         if ready:
             subset["addresses"] = ready
@@ -106,6 +126,7 @@ class EndpointsController(Controller):
         if subset:
             subset["ports"] = _ports(service, pods, with_name=False)
         meta = {"name": service["metadata"]["name"], "namespace": service["metadata"]["namespace"]}
+        meta["labels"] = {**_labels(service), ENDPOINTS_MANAGED_BY: self.name}
         self._store(ENDPOINTS, {"metadata": meta, "subsets": [subset] if subset else []}, ("subsets",))
 
     def _store(self, storage: str, body: JSON, parts: tuple[str, ...]) -> None:
@@ -114,8 +135,16 @@ class EndpointsController(Controller):
         found = self._access.get(storage, key)
         if found is None:
             self._access.create(storage, body)
-        elif any((found.get(part) or []) != body[part] for part in parts):
-            self._access.edit(storage, key, lambda obj: obj.update({part: body[part] for part in parts}))
+            return
+        labels = meta["labels"]
+        if found["metadata"].get("labels") == labels and all((found.get(part) or []) == body[part] for part in parts):
+            return
+
+        def edit(obj: JSON) -> None:
+            obj.update({part: body[part] for part in parts})
+            obj["metadata"]["labels"] = labels
+
+        self._access.edit(storage, key, edit)
 
 
 def _selects(selector: dict[str, str], pod: Pod) -> bool:
@@ -133,18 +162,27 @@ def _target(pod: Pod) -> JSON:
     return {"kind": "Pod", "namespace": meta.namespace, "name": meta.name, "uid": meta.uid}
 
 
-def _address(pod: Pod) -> JSON:
-    return {"ip": pod.status.pod_ip, "nodeName": pod.spec.node_name, "targetRef": _target(pod)}
+def _publishes_all(service: JSON) -> bool:
+    """Whether pods get traffic before they are ready, as members of a cluster that find one another need."""
+    return bool(service["spec"].get("publishNotReadyAddresses"))
 
 
-def _endpoint(pod: Pod) -> JSON:
-    serving, terminating = pod.is_ready, pod.metadata.being_deleted
-    return {
-        "addresses": [pod.status.pod_ip],
-        "conditions": {"ready": serving and not terminating, "serving": serving, "terminating": terminating},
-        "nodeName": pod.spec.node_name,
-        "targetRef": _target(pod),
-    }
+def _labels(service: JSON) -> JSON:
+    """The labels that its endpoints get from a service."""
+    labels = dict(service["metadata"].get("labels") or {})
+    labels.pop(HEADLESS, None)
+    return labels | ({HEADLESS: ""} if service["spec"].get("clusterIP") in (None, "", "None") else {})
+
+
+def _hostname(pod: Pod, service: JSON) -> JSON:
+    """The name of a pod in the domain of its service, as members of a StatefulSet have one."""
+    spec = pod.spec
+    return {"hostname": spec.hostname} if spec.hostname and spec.subdomain == service["metadata"]["name"] else {}
+
+
+def _address(pod: Pod, service: JSON) -> JSON:
+    where = {"nodeName": pod.spec.node_name, "targetRef": _target(pod)}
+    return {"ip": pod.status.pod_ip, **_hostname(pod, service), **where}
 
 
 def _ports(service: JSON, pods: list[Pod], *, with_name: bool) -> list[JSON]:
@@ -167,5 +205,7 @@ def _ports(service: JSON, pods: list[Pod], *, with_name: bool) -> list[JSON]:
         entry: JSON = {"port": number, "protocol": port.get("protocol", "TCP")}
         if with_name or port.get("name"):
             entry["name"] = port.get("name", "")
+        if port.get("appProtocol"):
+            entry["appProtocol"] = port["appProtocol"]
         ports.append(entry)
     return ports
