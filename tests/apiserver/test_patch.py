@@ -204,6 +204,14 @@ def test_copies_cannot_double_an_object_without_end() -> None:
     assert caught.value.code == 422
 
 
+def test_keys_to_retain_include_those_of_the_patch() -> None:
+    """A patch that would drop what it sets is refused in upstream's words, and drops nothing else either."""
+    patch = {"spec": {"$retainKeys": ["type"], "strategy": {"type": "Recreate"}}}
+    with pytest.raises(StatusError, match="invalid patch format of retainKeys") as caught:
+        strategic_merge({"spec": {"replicas": 1}}, patch, type_of("apps.Deployment"))
+    assert caught.value.code == 400
+
+
 def test_strategic_merge_replaces_the_selector_of_a_budget() -> None:
     """The strategy of a field may be to replace it as a whole, without a directive in the patch."""
     before, patch = ({"spec": {"selector": {"matchLabels": {name: "1"}}}} for name in "ab")

@@ -74,6 +74,14 @@ def test_files_and_folders(tmp_path: Path) -> None:
         read_paths([tmp_path / "missing.yaml"])
 
 
+def test_a_file_that_is_no_manifest_is_not_shown_whole(tmp_path: Path) -> None:
+    """Only the beginning of a text is in the message: it may be long, or a secret."""
+    (tmp_path / "a.yaml").write_text("word " * 1000)
+    with pytest.raises(ManifestError, match=r"got 'word word .*…$") as caught:
+        read_paths([tmp_path / "a.yaml"])
+    assert len(str(caught.value)) < 300
+
+
 def test_everything_wrong_is_said_at_once(tmp_path: Path) -> None:
     """Each problem names the file, the document, the object and the field."""
     wrong = {**NODE, "status": {"allocatable": {"cpu": "four"}}}

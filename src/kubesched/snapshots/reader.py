@@ -31,6 +31,8 @@ _BOLT = slice(16, 20), b"\xed\xda\x0c\xed"
 _JSON = re.compile(rb"\s*(\[\s*)?\{\s*\"")
 MOST_BYTES = 4 << 30
 """The largest file that is read, after decompression."""
+MOST_SHOWN = 60
+"""Characters of a document that is no object, in the message about it."""
 _TOOLS = ("kustomization.yaml", "kustomization.yml", "Chart.yaml", "values.yaml")
 """Files that stand beside manifests and are none."""
 
@@ -158,7 +160,8 @@ class Reader:
                 if isinstance(each, Mapping):
                     self.read_object(each, here)
                 elif each is not None:
-                    self.problems.append(_at(here, f"expected an object with apiVersion and kind, got {each!r}"))
+                    why = f"expected an object with apiVersion and kind, got {_shortened(repr(each))}"
+                    self.problems.append(_at(here, why))
 
     def _read_items(self, data: Raw, where: str, list_of: tuple[str, str]) -> None:
         items: Any = decode_as(_List, data).items if isinstance(data, bytes) else data.get("items")
@@ -235,6 +238,10 @@ def _json_values(text: bytes) -> list[Any]:
         while place < len(rest) and rest[place].isspace():
             place += 1
     return found
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
 
 
 def _at(where: str, problem: str) -> str:

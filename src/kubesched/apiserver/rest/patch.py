@@ -257,6 +257,8 @@ def _merge_object(target: JSON, patch: JSON, type_: ObjectType | None) -> JSON:
     result = dict(target)
     retained = patch.get("$retainKeys")
     if isinstance(retained, list):
+        if not all(key in retained for key in patch if not key.startswith("$")):
+            raise PatchError("invalid patch format of retainKeys")
         result = {key: value for key, value in result.items() if key in retained}
     for key, value in patch.items():
         if not key.startswith("$"):
