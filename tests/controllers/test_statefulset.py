@@ -160,6 +160,20 @@ async def test_an_absurd_number_of_replicas_is_created_in_parts(clock: VirtualCl
 
 
 @virtual_time
+async def test_an_absurd_number_of_claims_is_created_in_parts(clock: VirtualClock) -> None:
+    """Claims count as pods do: two thousand million pods with twenty claims each create some at a time."""
+    async with world(clock, nodes=0) as w:
+        claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+        claims = [{"metadata": {"name": f"data-{number}"}, "spec": claim} for number in range(20)]
+        spec = workload("db", 2**31 - 1, podManagementPolicy="Parallel", volumeClaimTemplates=claims)
+        w.create(STATEFUL_SETS, "db", spec)
+        await clock.sleep(0.001)
+        assert 0 < len(w.names(CLAIMS)) <= BURST
+        await clock.sleep(0.5)
+        assert w.names(PODS)
+
+
+@virtual_time
 async def test_pods_are_labelled_with_the_name_of_their_revision(clock: VirtualClock) -> None:
     """The label is the whole name, as the status and the ControllerRevision have it."""
     async with world(clock) as w:

@@ -56,6 +56,8 @@ def test_a_driver_can_have_different_devices() -> None:
         ("gpu.example.com", '"gpu.example.com" needs a number of devices from 1 to 10000'),
         ("gpu.example.com=0", '"gpu.example.com=0" needs a number'),
         ("gpu.example.com=99999", "from 1 to 10000"),
+        (f"gpu.example.com={'9' * 5000}", "from 1 to 10000"),
+        ("gpu.example.com=6000,nic.example.com=6000", '"nic.example.com=6000" needs a number'),
         ("GPU=1", '"GPU" is not the name of a driver'),
         ("=1", '"" is not the name of a driver'),
         ("gpu.example.com=1:memory", '"memory" is not an attribute or a capacity'),

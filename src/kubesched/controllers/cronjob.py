@@ -78,11 +78,11 @@ class CronJobController(Controller):
         by_uid = {job["metadata"]["uid"]: job for job in jobs}
         active = []
         for entry in status.get("active") or []:
-            job = by_uid.get(entry["uid"])
+            job, name = by_uid.get(entry.get("uid")), entry.get("name", "")
             if job is None:
-                self._record(cron_job, "Normal", "MissingJob", f"Active job went missing: {entry['name']}")
+                self._record(cron_job, "Normal", "MissingJob", f"Active job went missing: {name}")
             elif outcome := finished_condition(job):
-                text = f"Saw completed job: {entry['name']}, condition: {outcome}"
+                text = f"Saw completed job: {name}, condition: {outcome}"
                 self._record(cron_job, "Normal", "SawCompletedJob", text)
             else:
                 active.append(entry)

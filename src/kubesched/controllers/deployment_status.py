@@ -65,7 +65,7 @@ class DeploymentStatus:
         for each in [new] if new is not None else sets:
             for condition in (each.get("status") or {}).get("conditions") or []:
                 if condition.get("type") == "ReplicaFailure":
-                    kept = {part: condition[part] for part in ("type", "status", "reason", "message")}
+                    kept = {part: condition.get(part, "") for part in ("type", "status", "reason", "message")}
                     return set_condition(conditions, kept, now, updated=True)
         return [each for each in conditions if each.get("type") != "ReplicaFailure"]
 

@@ -21,6 +21,8 @@ FIRST_BACKOFF, LAST_BACKOFF = 10.0, 600.0
 BURST = 500
 """Pods created at a time, as upstream. The rest follows in the next sync."""
 INDEX = "batch.kubernetes.io/job-completion-index"
+MAX_DIGITS = 10
+"""An index has 32 bits, and Python refuses to read numbers of thousands of digits."""
 _INDEX_VARIABLE: JSON = {
     "name": "JOB_COMPLETION_INDEX",
     "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": f"metadata.labels['{INDEX}']"}},
@@ -160,7 +162,7 @@ class JobController(Controller):
         failures = self._failed_at.get(job["metadata"]["uid"])
         if not failures:
             return 0.0
-        wait: float = min(FIRST_BACKOFF * 2 ** (len(failures) - 1), LAST_BACKOFF)
+        wait: float = min(FIRST_BACKOFF * 2 ** min(len(failures) - 1, 10), LAST_BACKOFF)
         return max(failures.values()) + wait - self._access.clock.monotonic()
 
     def _create(self, job: JSON, index: int | None, group: JSON | None) -> None:
@@ -242,14 +244,14 @@ class _State:
         self.remaining = [pod for pod in pods if not pod.has_ended]
         """Pods that have not ended, with those that are being deleted."""
         done = [pod for pod in pods if pod.status.phase == "Succeeded"]
-        self._done = sorted({int(pod.metadata.annotations.get(INDEX, "0")) for pod in done})
+        self._done = sorted({index for pod in done if (index := _index(pod)) is not None})
         self.succeeded = len(self._done) if self.indexed else len(done)
         self.failed = sum(pod.status.phase == "Failed" for pod in pods)
         restarts = sum(pod.restarts for pod in self.active if pod.spec.restart_policy == "OnFailure")
         self.failures = self.failed + restarts
 
     def missing_indexes(self, count: int) -> list[int]:
-        taken = {int(pod.metadata.annotations.get(INDEX, "-1")) for pod in self.active} | set(self._done)
+        taken = {_index(pod) for pod in self.active} | set(self._done)
         return list(islice((index for index in range(self._completions) if index not in taken), count))
 
     def matched_rule(self, rules: list[JSON]) -> int | None:
@@ -273,6 +275,12 @@ class _State:
             else:
                 parts.append([index])
         return ",".join(str(part[0]) if len(part) == 1 else f"{part[0]}-{part[-1]}" for part in parts)
+
+
+def _index(pod: Pod) -> int | None:
+    """A pod's index, from an annotation, which its owner may have changed to anything; None if it is none."""
+    text = pod.metadata.annotations.get(INDEX, "")
+    return int(text) if text.isdecimal() and len(text) < MAX_DIGITS else None
 
 
 def finished_condition(job: JSON) -> str:

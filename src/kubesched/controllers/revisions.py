@@ -41,10 +41,10 @@ class Revisions:
         """Return the revision of the owner's current template. Creates or renumbers it if necessary."""
         data = _ordered({"spec": {"template": {**_as_go_encodes(owner["spec"]["template"]), "$patch": "replace"}}})
         known = self.of(owner)
-        newest = int(known[-1]["revision"]) if known else 0
+        newest = int(known[-1].get("revision", 0)) if known else 0
         for revision in known:
             if revision.get("data") == data:
-                if int(revision["revision"]) != newest:
+                if int(revision.get("revision", 0)) != newest:
                     return self._renew(revision, newest + 1)
                 return revision
         meta = owner["metadata"]

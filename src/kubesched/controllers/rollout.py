@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import msgspec
 
 from kubesched.apiserver.names import safe_name
+from kubesched.apiserver.validation.naming import percentage
 from kubesched.base.types import JSON
 
 HASH_LABEL = "pod-template-hash"
@@ -17,12 +18,14 @@ REVISION = "deployment.kubernetes.io/revision"
 REVISION_HISTORY = "deployment.kubernetes.io/revision-history"
 DESIRED = "deployment.kubernetes.io/desired-replicas"
 MAXIMUM = "deployment.kubernetes.io/max-replicas"
+MAX_DIGITS = 18
+"""Longer numbers fit no integer of Go's, and Python refuses to read those of thousands of digits."""
 
 
 def resolve(value: object, total: int, *, round_up: bool) -> int:
     """Resolve a number or a percentage of a total."""
     if isinstance(value, str) and value.endswith("%"):
-        share = int(value[:-1]) * total / 100
+        share = percentage(value) * total / 100
         return math.ceil(share) if round_up else math.floor(share)
     return int(str(value or 0))
 
@@ -74,7 +77,7 @@ def without_hash(template: JSON) -> JSON:
 
 def revision_of(replica_set: JSON) -> int:
     text = (replica_set["metadata"].get("annotations") or {}).get(REVISION, "0")
-    return int(text) if text.isdecimal() else 0
+    return int(text) if text.isdecimal() and len(text) <= MAX_DIGITS else 0
 
 
 def shares(sizes: Sequence[int], change: int) -> list[int]:

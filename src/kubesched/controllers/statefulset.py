@@ -18,7 +18,7 @@ from kubesched.reconcile.views import Owner, Pod
 INDEX_LABEL = "apps.kubernetes.io/pod-index"
 NAME_LABEL = "statefulset.kubernetes.io/pod-name"
 BURST = 500
-"""Pods created or deleted at a time. The rest follows in the next sync."""
+"""Pods and claims created, or pods deleted, at a time. The rest follows in the next sync."""
 CLAIM_HEAD_START = 0.05
 """Seconds between creating claims and their pod. Clients watch each kind on a stream of its own, so a scheduler that
 learned of both at once could see the pod first and fail its first attempt."""
@@ -64,16 +64,18 @@ class StatefulSetController(Controller):
         wanted = range(first, first + spec.get("replicas", 1))
         parallel = spec.get("podManagementPolicy") == "Parallel"
         key = f"{owner['metadata']['namespace']}/{owner['metadata']['name']}"
-        missing = 0
+        created = 0
         for ordinal in wanted:
             pod = pods.get(ordinal)
-            missing += pod is None or pod.has_ended
-            if missing > BURST:
-                self.enqueue_one_of(key, BURST)  # later, so that others have their turn
-                return
+            if pod is None or pod.has_ended:
+                if created >= BURST:
+                    self.enqueue_one_of(key, BURST)  # later, so that others have their turn
+                    return
+                created += 1
             if pod is not None and pod.has_ended and not pod.metadata.being_deleted:
                 self._delete(owner, pod)
-            if pod is None and self._create_claims(owner, ordinal):
+            if pod is None and (claims := self._create_claims(owner, ordinal)):
+                created += claims
                 self.enqueue(key, CLAIM_HEAD_START)
             elif pod is None:
                 self._create(owner, ordinal, revision if ordinal in _updated(owner, wanted) else current)
@@ -134,14 +136,14 @@ class StatefulSetController(Controller):
         message = f"delete Pod {{}} in StatefulSet {owner['metadata']['name']} successful"
         delete_pod(self._context, self.name, pod, reference(owner), message)
 
-    def _create_claims(self, owner: JSON, ordinal: int) -> bool:
-        """Create the missing claims of a pod. Returns whether there were any."""
+    def _create_claims(self, owner: JSON, ordinal: int) -> int:
+        """Create missing claims of a pod, and return their number."""
         pod, namespace = f"{owner['metadata']['name']}-{ordinal}", owner["metadata"]["namespace"]
         claims = {f"{each['metadata']['name']}-{pod}": each for each in owner["spec"].get("volumeClaimTemplates") or []}
         missing = [name for name in claims if self._access.store.get(CLAIMS, f"{namespace}/{name}") is None]
-        for name in missing:
+        for name in missing[:BURST]:
             self._create_claim(owner, claims[name], name, pod)
-        return bool(missing)
+        return len(missing[:BURST])
 
     def _create_claim(self, owner: JSON, template: JSON, name: str, pod: str) -> None:
         namespace = owner["metadata"]["namespace"]

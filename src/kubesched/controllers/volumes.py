@@ -68,7 +68,7 @@ class VolumeController(Controller):
             self._all_claims()
             holder = event.record.load()["spec"].get("claimRef") if event.change is ChangeType.DELETED else None
             if holder:
-                self.enqueue(f"claim {holder['namespace']}/{holder['name']}")
+                self.enqueue(f"claim {holder.get('namespace')}/{holder.get('name')}")
             return
         claim = event.record.load()
         if event.change is ChangeType.DELETED:

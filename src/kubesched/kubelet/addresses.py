@@ -67,16 +67,22 @@ class Addresses:
         if name not in self._hosts:
             pods = self._context.pods_by_node.get(name)
             taken = [pod for pod in pods if pod.status.pod_ip and not pod.spec.host_network and not pod.has_ended]
-            self._hosts[name] = {int(pod.status.pod_ip.rpartition(".")[2]): pod.metadata.uid for pod in taken}
+            self._hosts[name] = {_host_of(pod.status.pod_ip): pod.metadata.uid for pod in taken}
         return self._hosts[name]
 
     def free(self, pod: Pod) -> None:
         """Release the address of a pod that has ended or was deleted."""
         hosts = self._hosts.get(pod.spec.node_name)
         if hosts and pod.status.pod_ip and not pod.spec.host_network:
-            host = int(pod.status.pod_ip.rpartition(".")[2])
+            host = _host_of(pod.status.pod_ip)
             if hosts.get(host) == pod.metadata.uid:
                 del hosts[host]
+
+
+def _host_of(address: str) -> int:
+    """The last part of an address; -1 for one that is not of version 4, which a user has written."""
+    part = address.rpartition(".")[2]
+    return int(part) if part.isdecimal() and len(part) <= 3 else -1
 
 
 def _subnet(number: int) -> str:

@@ -39,11 +39,12 @@ def parse_devices(text: str) -> dict[str, list[JSON]]:
         head, *properties = part.split(":")
         driver, _, count = head.partition("=")
         _check_driver(driver)
-        if not count.isdecimal() or not 0 < int(count) <= MAX_DEVICES:
+        number = int(count) if count.isdecimal() and len(count) <= len(str(MAX_DEVICES)) else 0
+        if not 0 < number <= MAX_DEVICES - sum(map(len, drivers.values())):
             raise DeviceTextError(f'"{head}" needs a number of devices from 1 to {MAX_DEVICES}; {_FORM}')
         body = _body(properties)
         known = drivers.setdefault(driver, [])
-        known += [{"name": f"{driver.partition('.')[0]}-{len(known) + i}", **body} for i in range(int(count))]
+        known += [{"name": f"{driver.partition('.')[0]}-{len(known) + i}", **body} for i in range(number)]
     return drivers
 
 

@@ -243,7 +243,7 @@ class PodWorker:
         """Continue with a pod that ran before this worker existed."""
         found = (self._access.get(PODS, self._pod.key) or {}).get("status") or {}
         stored = {
-            each["name"]: each
+            each.get("name"): each
             for each in (*(found.get("initContainerStatuses") or ()), *(found.get("containerStatuses") or ()))
         }
         now, date = self._now(), self._access.clock.now()

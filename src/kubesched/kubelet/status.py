@@ -114,7 +114,7 @@ def debugged(now: str, new_id: Callable[[], str], make: Callable[[JSON], Simulat
 
     def edit(pod: JSON) -> None:
         status = pod["status"]
-        known = {each["name"]: each for each in status.get("ephemeralContainerStatuses") or []}
+        known = {each.get("name"): each for each in status.get("ephemeralContainerStatuses") or []}
         for each in pod["spec"].get("ephemeralContainers") or []:
             if each["name"] not in known:
                 container = make(each)
@@ -147,7 +147,7 @@ def _container_statuses(status: JSON, found: Sequence[SimulatedContainer]) -> No
     status["containerStatuses"] = [each.status() for each in found if each.role is Role.MAIN]
     if init := [each.status() for each in found if each.role is not Role.MAIN]:
         status["initContainerStatuses"] = init
-    if sizes := {each["name"]: each for each in old if "resources" in each}:
+    if sizes := {each.get("name"): each for each in old if "resources" in each}:
         for each in (*status["containerStatuses"], *init):
             if each["name"] in sizes:
                 each |= {field: sizes[each["name"]][field] for field in ("allocatedResources", "resources")}

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 
 from kubesched.apiserver.apiserver import ApiServer, ExtraRoute
+from kubesched.apiserver.rest.listing import parse_version
 from kubesched.apiserver.storage.store import ChangeType, Record, Shelf, encode
 from kubesched.apiserver.wire.request import ApiRequest, ApiResponse
 from kubesched.apiserver.wire.status import StatusError
@@ -123,9 +124,7 @@ class SimulatorApi:
         starts = {}
         for name in _WATCHED:
             text = given.get(f"{_PARAMETERS.get(name, name)}lastresourceversion") or ""
-            if text and not text.isdecimal():
-                raise StatusError(400, f"{name}: {text!r} is not a resource version")
-            starts[name] = int(text) if text else None
+            starts[name] = parse_version(text) if text else None
         return ApiResponse(stream=self._merged(starts))
 
     async def _merged(self, starts: dict[str, int | None]) -> AsyncIterator[bytes]:

@@ -22,6 +22,7 @@ from kubesched.plugins import in_tree_registry
 from kubesched.scheduler.build import build_scheduler
 
 ROOT = "/debug/scheduling"
+DIGITS = "9" * 5000
 READER = {"Authorization": "Bearer secret"}
 
 
@@ -64,7 +65,16 @@ async def test_only_who_is_authorized_reads_the_history() -> None:
 
 async def test_the_pages_show_attempts_and_the_queue() -> None:
     """A bound pod has its decision; a pending one also its place in the queue, and what would wake it."""
-    paths = ("", "/attempts", "/attempts/1", "/attempts/99", "/queue", "/pods/default/web", "/pods/default/big")
+    paths = (
+        "",
+        "/attempts",
+        "/attempts/1",
+        "/attempts/99",
+        f"/attempts/{DIGITS}",
+        "/queue",
+        "/pods/default/web",
+        "/pods/default/big",
+    )
     async with pages(*paths, "/pods/default/none") as (server, cluster):
         cluster.create(pod("web", cpu="1"))
         cluster.create(pod("big", cpu="8"))
@@ -93,6 +103,8 @@ async def test_the_pages_show_attempts_and_the_queue() -> None:
         assert 0 < index["bytes"] < index["limits"]["bytes"]
         assert (await server.get(f"{ROOT}/pods/default/none", headers=READER))[0] == 404
         assert (await server.get(f"{ROOT}/attempts/99", headers=READER))[0] == 404
+        assert (await server.get(f"{ROOT}/attempts/{DIGITS}", headers=READER))[0] == 404
+        assert (await server.get(f"{ROOT}/attempts?limit={DIGITS}", headers=READER))[0] == 200
 
 
 async def test_the_history_cannot_be_changed() -> None:

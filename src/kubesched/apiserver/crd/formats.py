@@ -58,7 +58,10 @@ def _is_ip(text: str) -> bool:
 
 def _is_cidr(text: str) -> bool:
     address, _, bits = text.rpartition("/")
-    return _is_ip(address) and bits.isdecimal() and bits.isascii() and int(bits) <= (128 if ":" in address else 32)
+    if not bits.isascii() or not bits.isdecimal():
+        return False
+    length = bits.lstrip("0") or "0"
+    return _is_ip(address) and len(length) <= 3 and int(length) <= (128 if ":" in address else 32)
 
 
 def _is_book_10(text: str) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _PERCENT = re.compile(r"[0-9]+%")
+_MOST, _MAX_DIGITS = 2**63 - 1, 19
 _CONFIG_KEY = re.compile(r"[-._a-zA-Z0-9]+")
 
 _LABEL_RULE = (
@@ -152,6 +153,12 @@ def config_key_errors(key: str) -> Iterator[str]:
 
 def is_percent(text: str) -> bool:
     return _PERCENT.fullmatch(text) is not None
+
+
+def percentage(text: str) -> int:
+    """The number in a text such as 25%, at most the largest of Go's: Python refuses to read thousands of digits."""
+    digits = text[:-1].lstrip("0") or "0"
+    return min(int(digits), _MOST) if len(digits) <= _MAX_DIGITS else _MOST
 
 
 def is_environment_name(name: str) -> bool:

@@ -49,7 +49,7 @@ def drop_unknown(obj: JSON, type_: ObjectType) -> list[str]:
 
     Raises `WrongTypeError` for a value of the wrong type.
 
-    Null items of lists and maps become zero values, as in Go's decoder.
+    A field that is null counts as absent, and null items of lists and maps become zero values, as in Go's decoder.
     """
     unknown: list[str] = []
     _check_object(obj, type_, "", "", unknown, _checked_spec(obj, type_))
@@ -109,7 +109,10 @@ def _check_object(
                 surplus.append(name)
                 unknown.append(f"{path}.{name}" if path else name)
             continue
-        if value is None or value is checked:
+        if value is None:
+            surplus.append(name)
+            continue
+        if value is checked:
             continue
         shape = field.shape
         kind = shape.kind

@@ -11,7 +11,7 @@ from kubesched.api.selectors import NOTHING, Selector, SelectorError, label_sele
 from kubesched.apiserver.validation.checks import Check, Comparison, fixed
 from kubesched.apiserver.validation.claims import check_claim_spec
 from kubesched.apiserver.validation.containers import non_negative, one_of
-from kubesched.apiserver.validation.naming import PERCENT_RULE, is_percent, label_errors
+from kubesched.apiserver.validation.naming import PERCENT_RULE, is_percent, label_errors, percentage
 from kubesched.apiserver.validation.pod import check_template
 from kubesched.apiserver.validation.problems import IMMUTABLE, Problems
 from kubesched.apiserver.validation.selectors import check_label_selector, check_labels
@@ -25,7 +25,7 @@ def check_amount_or_percent(part: JSON, field: str, path: str, problems: Problem
     value = part.get(field)
     if isinstance(value, str) and not is_percent(value):
         problems.invalid(f"{path}.{field}", value, PERCENT_RULE)
-    elif isinstance(value, str) and field != "maxSurge" and int(value[:-1]) > 100:
+    elif isinstance(value, str) and field != "maxSurge" and percentage(value) > 100:
         problems.invalid(f"{path}.{field}", value, "must not be greater than 100%")
     else:
         non_negative(part, field, path, problems)

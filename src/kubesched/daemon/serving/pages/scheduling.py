@@ -23,6 +23,7 @@ from kubesched.scheduler.shared import Shared
 PREFIX = "/debug/scheduling"
 PATHS = ("attempts", "attempts/NUMBER", "pods/NAMESPACE/NAME", "queue", "wakeups")
 LIMIT, MOST = 100, 5000
+MAX_DIGITS = 18
 READ_ONLY = "GET or HEAD is allowed here; the history cannot be changed"
 
 
@@ -50,8 +51,8 @@ class SchedulingPages:
                 return _json(request, self._index())
             case ["attempts"]:
                 return await self._attempts(request)
-            case ["attempts", number] if number.isdecimal():
-                return await self._attempt(request, int(number))
+            case ["attempts", text] if (number := _read_number(text)) is not None:
+                return await self._attempt(request, number)
             case ["wakeups"]:
                 return self._wake_ups(request)
             case ["queue"]:
@@ -148,8 +149,12 @@ def _limit(request: web.BaseRequest) -> int:
 
 
 def _number(request: web.BaseRequest, name: str) -> int:
-    text = request.query.get(name, "")
-    return int(text) if text.isdecimal() else 0
+    return _read_number(request.query.get(name, "")) or 0
+
+
+def _read_number(text: str) -> int | None:
+    """A number of the history, or None. Python refuses to read numbers of thousands of digits."""
+    return int(text) if text.isdecimal() and len(text) <= MAX_DIGITS else None
 
 
 def _json(request: web.BaseRequest, body: JSON) -> web.Response:
