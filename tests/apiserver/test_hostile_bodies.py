@@ -21,6 +21,7 @@ from kubesched.apiserver.inprocess.local import LocalClient
 from kubesched.apiserver.kinds.registry import BUILT_IN
 from kubesched.apiserver.kinds.schema import ObjectType, type_of
 from kubesched.apiserver.rest.patch import JSON_PATCH, MERGE_PATCH
+from kubesched.apiserver.wire.status import StatusError
 from kubesched.base.types import JSON
 from kubesched.client.kubeconfig import KubeconfigError, parse
 
@@ -195,6 +196,18 @@ async def test_a_body_that_is_too_long_is_413(server: HttpServer) -> None:
             assert (answer.status, (await answer.json())["reason"]) == (413, "RequestEntityTooLarge")
         async with session.get(f"{server.url}{CONFIG_MAPS}", ssl=False) as answer:
             assert answer.status == 200
+
+
+async def test_a_percentage_of_thousands_of_digits_is_invalid(client: LocalClient) -> None:
+    """It is too large, as one of four digits is, and no internal error."""
+    pod = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    for digits in ("1000", "9" * 5000):
+        strategy = {"rollingUpdate": {"maxUnavailable": f"{digits}%"}}
+        spec = {"selector": {"matchLabels": {"a": "b"}}, "template": pod, "strategy": strategy}
+        deployment = {"metadata": {"name": "web"}, "spec": spec}
+        with pytest.raises(StatusError, match="must not be greater than 100%") as caught:
+            await client.create("/apis/apps/v1/namespaces/default/deployments", deployment)
+        assert caught.value.code == 422
 
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate", "br", "zstd"])
