@@ -197,6 +197,35 @@ def test_a_signal_at_any_time(tmp_path: Path, number: signal.Signals, said: str)
     assert sorted(each.name for each in (tmp_path / "data").iterdir()) == ["cluster.db", "identity.json"]
 
 
+HANGING = """import kubesched
+
+class Hangs(kubesched.Plugin):
+    name = "Hangs"
+
+    def __init__(self, *given):
+        while True:
+            pass
+
+    def filter(self, state, pod, node):
+        pass
+"""
+
+
+@pytest.mark.parametrize("text", ["while True:\n    pass\n", HANGING], ids=["import", "init"])
+def test_a_signal_while_a_plugin_hangs_at_the_start(tmp_path: Path, text: str) -> None:
+    """Ctrl-C and SIGTERM interrupt a plugin that never finishes being imported or made."""
+    begun = tmp_path / "begun"
+    (tmp_path / "hangs.py").write_text(text.replace("while True:", f"while open({str(begun)!r}, 'w'):"))
+    flags = ["--port=0", "--secure-port=0", f"--write-kubeconfig={tmp_path / 'c'}", f"--plugin={tmp_path / 'hangs.py'}"]
+    with subprocess.Popen([*KUBESCHED, "up", *flags, "--enable=Hangs"], stderr=subprocess.PIPE) as process:
+        try:
+            eventually(begun.exists)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(PATIENCE) in (1, 130)
+        finally:
+            process.kill()
+
+
 def test_a_signal_while_controllers_have_much_to_do(up: Callable[..., Up]) -> None:
     """The end does not wait for the pods of a ReplicaSet that has more than there will ever be."""
     cluster = up()

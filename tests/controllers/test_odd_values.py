@@ -13,6 +13,7 @@ from kubesched.base.clocks import VirtualClock, virtual_time
 from kubesched.base.types import JSON
 from kubesched.reconcile.access import (
     CRON_JOBS,
+    DAEMON_SETS,
     DEPLOYMENTS,
     JOBS,
     PODS,
@@ -34,6 +35,7 @@ async def _cluster(w: World) -> None:
     job = {"completions": 2, "parallelism": 2, "completionMode": "Indexed", "template": pi}
     w.create(DEPLOYMENTS, "web", workload("web", 2))
     w.create(STATEFUL_SETS, "db", workload("db", 1))
+    w.create(DAEMON_SETS, "agent", workload("agent"))
     w.create(JOBS, "pi", job)
     w.create(CRON_JOBS, "often", {"schedule": "* * * * *", "jobTemplate": {"spec": {"template": pi}}})
     volume = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/x"}}
@@ -57,6 +59,7 @@ def _put(obj: JSON, path: str, value: Any) -> None:
         (REPLICA_SETS, "", {f"metadata/annotations/{REVISION.replace('/', '|')}": DIGITS}),
         (REVISIONS, "", {"revision": None}),
         (CRON_JOBS, "/status", {"status/active": [None, {"name": "x"}]}),
+        (REVISIONS, "", {"metadata/labels": None}),
         (PODS, "", {f"metadata/annotations/{INDEX.replace('/', '|')}": DIGITS}),
         (PODS, "", {f"metadata/annotations/{INDEX.replace('/', '|')}": "x"}),
         (PODS, "/status", {"status/podIP": "fd00::1", "status/podIPs": [{"ip": "fd00::1"}]}),

@@ -68,3 +68,21 @@ async def test_sigterm_reaches_a_scheduler_whose_plugin_hangs(tmp_path: Path) ->
         async with daemon(tmp_path, cluster, *flags) as scheduler:
             await scheduler.until((tmp_path / "begun").exists)
             assert await scheduler.end() == 0
+
+
+async def test_a_new_file_that_never_finishes_being_imported(tmp_path: Path) -> None:
+    """A file that appears in a plugin folder and loops is interrupted and named; scheduling and SIGTERM go on."""
+    (tmp_path / "plugins").mkdir()
+    flags = (f"--plugin-dir={tmp_path / 'plugins'}", "--leader-elect=false", "--plugin-time-limit=500ms")
+    async with serving(Cluster()) as cluster:
+        assert isinstance(cluster, Cluster)
+        cluster.backend.create(node("n1", cpu=4))
+        async with daemon(tmp_path, cluster, *flags) as scheduler:
+            await scheduler.until(lambda: "Serving securely" in scheduler.log)
+            (tmp_path / "plugins/loops.py").write_text("while True:\n    pass\n")
+            await scheduler.until(lambda: "keeping the old ones" in scheduler.log)
+            assert "A plugin hangs and is interrupted" in scheduler.log
+            assert "loops.py did not return" in scheduler.log
+            cluster.backend.create(pod("other"))
+            await scheduler.until(lambda: node_of(cluster, "other") == "n1")
+            assert await scheduler.end() == 0

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from kubesched.local.cluster import LocalCluster
 
 DONE, FAILED, INTERRUPTED = 0, 1, 130
+PATIENCE = 3
+"""Seconds after a signal until the code of a plugin is interrupted that does not return while everything starts."""
 SHORT = ("Cluster", "Plugin")
 MORE = """
 All flags of kube-scheduler work too, such as --config=FILE and -v=5.
@@ -104,11 +106,21 @@ async def _run(options: UpOptions, log: Logger, plugins: Sequence[PluginSource],
 
 
 def _end_by_signals() -> None:
-    """Let signals end everything in order, from the start. The scheduler installs its own handlers once it runs."""
+    """Let signals end everything in order, from the start. The scheduler installs its own handlers once it runs.
+
+    Until then the code of a plugin that is imported or made may keep the event loop from its turn. It is interrupted.
+    """
     loop, this = asyncio.get_running_loop(), asyncio.current_task()
     assert this is not None
+
+    def end() -> None:
+        signal.alarm(0)
+        this.cancel()
+
+    signal.signal(signal.SIGALRM, signal.default_int_handler)
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, this.cancel)
+        loop.add_signal_handler(number, end)
+        signal.signal(number, lambda _number, _frame: signal.alarm(PATIENCE))
 
 
 async def _serve(

@@ -85,7 +85,7 @@ class CronJobController(Controller):
                 text = f"Saw completed job: {name}, condition: {outcome}"
                 self._record(cron_job, "Normal", "SawCompletedJob", text)
             else:
-                active.append(entry)
+                active.append({**entry, "name": job["metadata"]["name"]})
         _set(status, "active", active)
         completed = [job["status"].get("completionTime", "") for job in jobs if finished_condition(job) == "Complete"]
         _set(status, "lastSuccessfulTime", max([status.get("lastSuccessfulTime", ""), *completed]))

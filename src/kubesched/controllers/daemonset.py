@@ -64,7 +64,9 @@ class DaemonSetController(Controller):
         if owner is None:
             return
         pods = claimed_pods(self._context, owner, selector_of(owner))
-        revision: str = self._revisions.current(owner)["metadata"]["labels"][HASH_LABEL]
+        meta = self._revisions.current(owner)["metadata"]
+        # A user may have removed the label. The hash is the end of the name, too.
+        revision: str = (meta.get("labels") or {}).get(HASH_LABEL) or meta["name"].rpartition("-")[2]
         placement = _Placement(owner)
         by_node: dict[str, list[Pod]] = {}
         for pod in pods:

@@ -16,13 +16,14 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import FrameType
 
 import kubesched
 from kubesched.base.log import ERROR, Log
 from kubesched.framework.errors import source_of
+from kubesched.framework.places import short_path
 from kubesched.framework.plugin import Plugin, is_built_in
 
 SIGNAL = signal.SIGALRM
@@ -41,8 +42,10 @@ class PluginTimeoutError(BaseException):
 class HangingPlugins:
     """Watches for plugins that hang, from `start` to `stop`. Both must be called in the main thread."""
 
-    def __init__(self, plugins: Iterable[Plugin], limit: float, log: Log) -> None:
+    def __init__(self, plugins: Iterable[Plugin], limit: float, log: Log, folders: Iterable[str] = ()) -> None:
+        """Any code in `folders` counts as a plugin: that of a new file runs before its plugins are known."""
         self._limit = limit
+        self._folders = tuple(f"{Path(each).resolve()}/" for each in folders)
         self._log = log
         self._sources: dict[str, list[tuple[str, str]]] = {}
         for plugin in plugins:
@@ -55,7 +58,7 @@ class HangingPlugins:
     @property
     def is_needed(self) -> bool:
         """Whether there are plugins that could be interrupted, and a limit."""
-        return bool(self._sources) and self._limit > 0
+        return bool(self._sources or self._folders) and self._limit > 0
 
     def start(self) -> None:
         """Begin to watch."""
@@ -113,7 +116,7 @@ class HangingPlugins:
 
     def _report(self, plugin: str, frame: FrameType | None) -> None:
         self._last = (time.monotonic(), f"plugin {plugin} did not return for {self._limit:g}s and was interrupted")
-        stack = "".join(traceback.format_list(_within(traceback.extract_stack(frame), self._sources)))
+        stack = "".join(traceback.format_list(_within(traceback.extract_stack(frame), self._is_known)))
         self._log(ERROR, "A plugin hangs and is interrupted", plugin=plugin, limit=f"{self._limit:g}s", stack=stack)
 
     # --- whose code a frame is ----------------------------------------------------------------------------------------
@@ -142,11 +145,15 @@ class HangingPlugins:
         return None
 
     def _name_of(self, frame: FrameType) -> str | None:
-        known = self._sources.get(frame.f_code.co_filename)
+        file = frame.f_code.co_filename
+        known = self._sources.get(file)
         if known is None:
-            return None
+            return short_path(file) if self._is_known(file) else None
         own = frame.f_code.co_qualname
         return next((name for name, source in known if own.startswith(source)), known[0][0])
+
+    def _is_known(self, file: str) -> bool:
+        return file in self._sources or str(Path(file).resolve()).startswith(self._folders)
 
 
 def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
@@ -155,7 +162,7 @@ def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
         frame = frame.f_back
 
 
-def _within(stack: traceback.StackSummary, files: Iterable[str]) -> list[traceback.FrameSummary]:
+def _within(stack: traceback.StackSummary, is_known: Callable[[str], bool]) -> list[traceback.FrameSummary]:
     """The part of a stack from the plugin on."""
-    first = next((index for index, each in enumerate(stack) if each.filename in files), 0)
+    first = next((index for index, each in enumerate(stack) if is_known(each.filename)), 0)
     return list(stack)[first:]

@@ -183,6 +183,7 @@ class Process:
             [plugin for profile in self._scheduler.profiles.values() for plugin in profile.engine.framework.plugins],
             setup.options.plugins.plugin_time_limit.seconds,
             self._log,
+            setup.options.plugins.plugin_dir,
         )
         self._elector: LeaderElector | None = None
         self._candidate: LeaseCandidate | None = None
