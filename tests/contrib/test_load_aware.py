@@ -108,12 +108,13 @@ def test_balancing_the_risk_of_variation(
         (100, 40, 36, -1, 1, 75),
         (100, 40, 36, 1, -1, 57),
         (100, 40, 36, 1, 0, 75),
+        (1000, 28, 16, 1, 1, 78),  # 77.5, but for the last bit
     ],
 )
 def test_scores_of_a_risk(
     whole: int, mean: float, deviation: float, margin: float, sensitivity: float, expected: int
 ) -> None:
-    """Values out of range count as the nearest one in it. The pod requests a tenth."""
+    """Values out of range count as the nearest one in it. The pod requests 10."""
     columns = [np.array([float(each)]) for each in (mean, deviation)]
     found = risk_scores(np.array([whole]), 10, columns[0], columns[1], margin, sensitivity)
     assert int(np.floor(found[0] + 0.5)) == expected
@@ -195,11 +196,21 @@ def test_the_growth_of_power(cluster: VirtualCluster) -> None:
     assert (found["n3"], found["full"], found["new"]) == (100, 100, 100)
 
 
-@pytest.mark.parametrize(("raw", "expected"), [([0, 100], [100, 0]), ([0, 0], [0, 0]), ([100, 100], [100, 100])])
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [([0, 100], [100, 0]), ([0, 0], [0, 0]), ([100, 100], [100, 100]), ([0, 29, 100], [100, 71, 0])],
+)
 def test_normalised_growth(raw: list[int], expected: list[int]) -> None:
     """The least growth is the best; without any growth all scores stay 0."""
     plugin = Peaks(PeaksArgs(NodePowerModel={}, node_power_model={"n1": POWER}), Handle(ClusterState(), Random(0)))  # type: ignore[dict-item]
     assert plugin.normalize(None, None, np.array(raw)).tolist() == expected  # type: ignore[arg-type]
+
+
+def test_a_node_without_a_power_model(cluster: VirtualCluster) -> None:
+    """Upstream's sample has a placeholder in braces, which YAML reads as a name with nothing: the power never grows."""
+    cluster.configure(only_scorer("Peaks", {"NodePowerModel": {"n1": POWER, "n2": None}}))
+    cluster.add(loaded("cpu=10", cpu="4"), loaded("cpu=10", "n2", cpu="4"))
+    assert scores(cluster.schedule(pod("p", cpu="1")), "Peaks") == {"n1": 0, "n2": 100}
 
 
 def test_power_models_in_a_file(cluster: VirtualCluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:

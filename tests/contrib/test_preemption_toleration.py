@@ -43,6 +43,9 @@ def evicts(cluster: VirtualCluster, each: Pod, priority: int) -> bool:
         (tolerant(100), "2025-01-01T00:00:00Z", 101, True),  # no policy
         (tolerant(100, "a"), "2026-01-01T00:00:00Z", 150, True),  # not a number: no protection
         (tolerant(100, "200", "a"), "2026-01-01T00:00:00Z", 150, True),
+        (tolerant(100, "2_00"), "2026-01-01T00:00:00Z", 150, True),  # neither is this for Go
+        (tolerant(100, str(1 << 31), "-1"), "2026-01-01T00:00:00Z", 150, True),  # nor this for 32 bits
+        (tolerant(100, "+200", "-1"), "2026-01-01T00:00:00Z", 150, False),
         (tolerant(100, "200", "3600"), "2026-01-01T00:00:00Z", 201, True),  # important enough
         (tolerant(100, "200", "3600"), "2026-01-01T00:00:00Z", 200, True),
         (tolerant(100, "200", "0"), "2026-01-01T00:00:00Z", 199, True),  # protected for no time
@@ -66,6 +69,14 @@ def test_a_class_that_does_not_exist(cluster: VirtualCluster) -> None:
     """The attempt fails and says so."""
     evicts(cluster, victim(100), 150)
     assert 'priorityclass.scheduling.k8s.io "tolerant" not found' in cluster.decision("p").message
+
+
+def test_a_class_that_does_not_exist_matters_on_its_node_alone(cluster: VirtualCluster) -> None:
+    """Room is made on another node."""
+    cluster.add(node("n2"), pod("plain", node="n2", cpu="4", priority=5))
+    evicts(cluster, victim(100), 150)
+    cluster.advance(2)
+    assert cluster.node_of("p") == "n2"
 
 
 def test_pods_without_a_class_are_evicted_by_priority(cluster: VirtualCluster) -> None:

@@ -70,8 +70,10 @@ def risk_scores(
 ) -> Floats:
     """100 without risk, 0 at full risk. `mean` and `deviation` are in percent, the others amounts."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        load = np.clip(np.clip(mean / 100, 0, 1) + max(request, 0) / whole, 0, 1)
-        spread = np.clip(deviation / 100, 0, 1)
+        # By way of amounts, as upstream: many scores end in .5, and then the last bit decides how they are rounded.
+        used, varies = (np.clip(percent * whole / 100, 0, whole) for percent in (mean, deviation))
+        load = np.clip((used + max(request, 0)) / whole, 0, 1)
+        spread = np.clip(varies / whole, 0, 1)
         if sensitivity >= 0:
             spread = np.power(spread, 1 / sensitivity if sensitivity else np.inf)
         risk = (load + np.clip(spread * margin, 0, 1)) / 2

@@ -197,7 +197,7 @@ def within_requests(numbers: Floats, smoothing: float) -> Floats:
     whole, request, limit, mean, deviation = numbers
     there = whole > 0
     whole = np.where(there, whole, 1.0)
-    mean = np.where(there, np.clip(mean / 100, 0, 1), 0.0)
+    mean = np.where(there, np.clip(mean * whole / 100 / whole, 0, 1), 0.0)  # in this order, as upstream
     spread = np.where(there, np.clip(deviation / 100, 0, 1), 0.0) * smoothing
     spread = np.minimum(spread, np.sqrt(mean * (1 - mean) * LARGEST_VARIANCE))
     threshold = np.clip(np.minimum(request, whole) / whole, 0, 1)

@@ -21,7 +21,8 @@ from kubesched.framework.state import CycleState
 MODEL_FILE: Final = "NODE_POWER_MODEL"
 """The environment variable with the file of power models, if the arguments have none."""
 SCALE: Final = 1e15
-LARGEST: Final = 2.0**62
+LARGEST: Final = 2.0**61
+"""Larger numbers count as this one: differences of them would overflow."""
 
 
 class PowerModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -32,16 +33,20 @@ class PowerModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     k2: float = 0.0
 
 
+PowerModels = dict[str, PowerModel | None]
+"""By node. None is the model of a node whose power never grows."""
+
+
 class PeaksArgs(msgspec.Struct, frozen=True):
     """The power model of each node, by name. Upstream's files write the names with capitals."""
 
     watcher_address: str = msgspec.field(default="", name="watcherAddress")
-    node_power_model: dict[str, PowerModel] = msgspec.field(default_factory=dict, name="nodePowerModel")
+    node_power_model: PowerModels = msgspec.field(default_factory=dict, name="nodePowerModel")
     WatcherAddress: str = ""
-    NodePowerModel: dict[str, PowerModel] = {}  # msgspec copies it
+    NodePowerModel: PowerModels = {}  # msgspec copies it
 
     @property
-    def models(self) -> dict[str, PowerModel]:
+    def models(self) -> PowerModels:
         """The power models, from the arguments or the file that the environment names."""
         given = self.node_power_model or self.NodePowerModel
         if given:
@@ -49,7 +54,7 @@ class PeaksArgs(msgspec.Struct, frozen=True):
         file = os.environ.get(MODEL_FILE)
         if not file:
             raise ValueError(f"there is no power model; set nodePowerModel, or name a JSON file in ${MODEL_FILE}")
-        return msgspec.json.decode(Path(file).read_bytes(), type=dict[str, PowerModel])
+        return msgspec.json.decode(Path(file).read_bytes(), type=PowerModels)
 
 
 class Peaks(Plugin):
@@ -89,6 +94,6 @@ class Peaks(Plugin):
             self._rows = np.zeros((2, table.capacity))
             for name, model in self._models.items():
                 row = table.row_of.get(name)
-                if row is not None:
+                if row is not None and model is not None:
                     self._rows[:, row] = model.k1, model.k2
         return self._rows

@@ -20,6 +20,10 @@ from kubesched.plugins.default_preemption.search import Candidates, CandidateSea
 TryRow = Callable[[CycleState, api.Pod, Sequence[int]], list[Trial]]
 
 
+class VictimsUnknown(Exception):
+    """Who may be evicted on a node cannot be told. Other nodes are tried."""
+
+
 class SelectivePreemption(DefaultPreemption):
     """The base of plugins that choose victims by other rules than priority alone."""
 
@@ -29,7 +33,7 @@ class SelectivePreemption(DefaultPreemption):
 
     @abstractmethod
     def evictable(self, state: CycleState, pod: api.Pod, infos: Collection[PodInfo]) -> list[PodInfo]:
-        """The pods of one node that the pod may evict."""
+        """The pods of one node that the pod may evict. `VictimsUnknown` if that cannot be told."""
 
     def probe(self, state: CycleState, pod: api.Pod) -> OneRowProbe:
         """What a row is tried with, if rows are tried one by one."""
@@ -43,17 +47,30 @@ class SelectivePreemption(DefaultPreemption):
         """Try rows: all at once if what is supposed on one does not matter on another."""
         what_if, table, budgets = self.handle.what_if, self.handle.cluster.nodes, self._search.budgets
 
+        problems: list[Status | None] = []
+        """Why it is not known who may be evicted, row by row."""
+
         def evictable(pod: api.Pod, infos: Collection[PodInfo]) -> list[PodInfo]:
-            return self.evictable(state, pod, infos)
+            try:
+                found = self.evictable(state, pod, infos)
+            except VictimsUnknown as problem:
+                problems.append(Status(Code.ERROR, str(problem)))
+                return []
+            problems.append(None)
+            return found
 
         if what_if.is_row_local(state):
             probe = ManyRowsProbe(what_if, table, state, pod, None)
-            return dry_run(what_if, table, probe, pod, rows, budgets, evictable)
-        return [
-            trial
-            for row in rows
-            for trial in dry_run(what_if, table, self.probe(state, pod), pod, [row], budgets, evictable)
-        ]
+            trials = dry_run(what_if, table, probe, pod, rows, budgets, evictable)
+        else:
+            trials = [
+                trial
+                for row in rows
+                for trial in dry_run(what_if, table, self.probe(state, pod), pod, [row], budgets, evictable)
+            ]
+        for trial, problem in zip(trials, problems, strict=True):
+            trial.failure = problem or trial.failure
+        return trials
 
 
 class SelectiveSearch(CandidateSearch):

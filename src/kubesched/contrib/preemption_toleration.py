@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Collection, Sequence
 from typing import Final
@@ -10,7 +11,7 @@ from kubesched.api import objects as api
 from kubesched.cluster.pods import PodInfo
 from kubesched.config.args import DefaultPreemptionArgs
 from kubesched.contrib.go_time import parse_time
-from kubesched.contrib.preemption import SelectivePreemption
+from kubesched.contrib.preemption import SelectivePreemption, VictimsUnknown
 from kubesched.framework.events import Action, EventHint, Hint, on
 from kubesched.framework.plugin import Handle
 from kubesched.framework.state import CycleState
@@ -18,6 +19,7 @@ from kubesched.framework.state import CycleState
 PREFIX: Final = "preemption-toleration.scheduling.x-k8s.io/"
 MINIMUM: Final = f"{PREFIX}minimum-preemptable-priority"
 SECONDS: Final = f"{PREFIX}toleration-seconds"
+_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 class PreemptionTolerationArgs(DefaultPreemptionArgs, frozen=True, kw_only=True):
@@ -60,7 +62,7 @@ class PreemptionToleration(SelectivePreemption):
             return False
         found = self.handle.cluster.get(api.PriorityClass, name)
         if found is None:
-            raise LookupError(f'priorityclass.scheduling.k8s.io "{name}" not found')
+            raise VictimsUnknown(f'priorityclass.scheduling.k8s.io "{name}" not found')
         if preemptor.spec.preemption_policy == "Never":
             return True
         try:
@@ -81,7 +83,16 @@ class PreemptionToleration(SelectivePreemption):
 def policy(found: api.PriorityClass) -> tuple[int, int]:
     """From which priority on pods may preempt at once, and for how many seconds others may not. ValueError if an
     annotation is no number."""
-    return int(found.annotations.get(MINIMUM, found.value + 1)), int(found.annotations.get(SECONDS, 0))
+    minimum, seconds = found.annotations.get(MINIMUM), found.annotations.get(SECONDS)
+    least = found.value + 1 if minimum is None else _number(minimum, 32)
+    return least, 0 if seconds is None else _number(seconds, 64)
+
+
+def _number(text: str, bits: int) -> int:
+    """A number of so many bits as Go reads it, unlike Python without spaces and underscores."""
+    if not _NUMBER.fullmatch(text) or not -(1 << bits - 1) <= int(text) < 1 << bits - 1:
+        raise ValueError(text)
+    return int(text)
 
 
 def _is_protected_at(victim: api.Pod, seconds: int, now: float) -> bool:

@@ -24,7 +24,8 @@ def lowest_best(scores: Ints) -> Ints:
     """The lowest score becomes 100, the highest 0. Equal scores become 100, unless all are 0."""
     if not scores.any():
         return scores
-    lowest = float(scores.min())
-    span = float(scores.max()) - lowest
-    share = (scores - lowest) / span if span else np.zeros(len(scores))
-    return MAX_NODE_SCORE - (MAX_NODE_SCORE * share).astype(np.int64)
+    lowest = scores.min()
+    span = float(scores.max() - lowest)
+    # In this order, as upstream: 100 * 29 / 100 is 29, but 100 * (29 / 100) is less.
+    worse = MAX_NODE_SCORE * (scores - lowest).astype(np.float64) / (span or 1.0)
+    return MAX_NODE_SCORE - worse.astype(np.int64)

@@ -60,7 +60,10 @@ def _update(group: JSON, pods: list[Pod]) -> None:
             status["occupiedBy"] = ",".join(sorted(owners))
     phases = Counter(pod.status.phase for pod in pods)
     running, succeeded, failed = (phases[each] for each in ("Running", "Succeeded", "Failed"))
-    status.update({"running": running, "succeeded": succeeded, "failed": failed})
+    for name, count in (("running", running), ("succeeded", succeeded), ("failed", failed)):
+        status.pop(name, None)
+        if count:  # upstream writes no zeros
+            status[name] = count
     status["phase"] = _phase(len(pods), needed, running, succeeded, failed)
 
 
