@@ -688,7 +688,34 @@ async def test_columns_with_filters(client: LocalClient) -> None:
     conditions = [{"type": "Synced", "status": "False"}, {"type": "Ready", "status": "True"}]
     await client.patch(f"{TABS}/a/status", {"status": {"conditions": conditions}})
     table = await client.get(f"{TABS}/a", headers=TABLE)
-    assert table["rows"][0]["cells"] == ["a", "True", "Ready", "Synced", "b", "b", ""]
+    assert table["rows"][0]["cells"] == ["a", "True", "Ready", "Synced", "b", "b", None]
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ({"b": "1", "a": 2}, ['{"a":2,"b":"1"}', None, None, None, None]),
+        (["x"], ['["x"]', None, None, None, None]),
+        (True, ["true", None, None, True, None]),
+        (3, ["3", 3, 3, None, None]),
+        (2.5, ["2.5", 2, 2.5, None, None]),
+        ("7", ["7", None, None, None, "<invalid>"]),
+    ],
+)
+async def test_columns_of_all_types(client: LocalClient, value: Any, expected: list[Any]) -> None:
+    """Anything can be a string; what is not of another column's type is not shown."""
+    types = ("string", "integer", "number", "boolean", "date")
+    shown = [{"name": each, "type": each, "jsonPath": ".spec.free"} for each in types]
+    free = {"x-kubernetes-preserve-unknown-fields": True}
+    spec = {**SPEC_SCHEMA, "properties": {**SPEC_SCHEMA["properties"], "free": free}}
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
+    await client.create(DEFINITIONS, definition(additionalPrinterColumns=shown, schema=schema))
+    await client.create(TABS, tab(free=value))
+    table = await client.get(f"{TABS}/a", headers=TABLE)
+    assert table["rows"][0]["cells"] == ["a", *expected]
+    assert table["columnDefinitions"][1]["description"] == (
+        "Custom resource definition column (in JSONPath format): .spec.free"
+    )
 
 
 async def test_columns_that_lead_nowhere(client: LocalClient) -> None:

@@ -28,4 +28,5 @@ def lowest_best(scores: Ints) -> Ints:
     span = float(scores.max() - lowest)
     # In this order, as upstream: 100 * 29 / 100 is 29, but 100 * (29 / 100) is less.
     worse = MAX_NODE_SCORE * (scores - lowest).astype(np.float64) / (span or 1.0)
-    return MAX_NODE_SCORE - worse.astype(np.int64)
+    found: Ints = MAX_NODE_SCORE - worse.astype(np.int64)
+    return found

@@ -13,7 +13,7 @@ from kubesched.apiserver.meta import parse_timestamp
 from kubesched.apiserver.wire.status import bad_request
 from kubesched.base.types import JSON
 
-Cell = str | int | bool | None
+Cell = str | int | float | bool | None
 Row = Callable[[JSON, float], list[Cell]]
 """Makes the cells of an object at a time, without its name."""
 
