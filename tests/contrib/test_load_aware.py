@@ -78,6 +78,21 @@ def test_pods_that_were_just_placed_are_counted(cluster: VirtualCluster) -> None
     assert (before, after) == (100, 40)
 
 
+def test_pods_stay_counted_while_nothing_newer_is_measured(cluster: VirtualCluster) -> None:
+    """The last measurements are used as long as the source fails, and they do not have the pods placed since."""
+    cluster.api.create(MeasuredNode(metadata=node("n1").metadata, usage={"cpu": "0"}))
+    cluster.configure(only_scorer("TargetLoadPacking"))
+    cluster.add(loaded(""), node("spare", cpu="4"))
+    cluster.advance(2)
+    cluster.api.fail("list", times=100, when=lambda call: call.args == (MeasuredNode,))
+    cluster.add(pod("there", node="n1", limits={"cpu": "400m"}))
+    cluster.advance(600)
+    assert scores(cluster.schedule(pod("p", limits={"cpu": "0"})), "TargetLoadPacking")["n1"] == 100
+    cluster.api.heal()
+    cluster.advance(120)
+    assert scores(cluster.schedule(pod("q", limits={"cpu": "0"})), "TargetLoadPacking")["n1"] == 40
+
+
 @pytest.mark.parametrize(
     ("load", "wanted", "expected"),
     [

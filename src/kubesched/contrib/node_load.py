@@ -79,7 +79,8 @@ class NodeLoadColumns:
                 loads = await self._source.read(self._handle)
                 self._failed = ""
             except Exception as problem:  # whatever a source raises, the plugin goes on with what it has
-                loads = NodeLoads(self._handle.clock.now(), self._loads.nodes)
+                # What was measured gets old: pods placed since stay missing. Loads by annotation alone do not.
+                loads = self._loads if self._loads.nodes else NodeLoads(self._handle.clock.now(), {})
                 self._report(problem)
             self._loads = loads
             self._grow()

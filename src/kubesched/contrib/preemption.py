@@ -20,7 +20,7 @@ from kubesched.plugins.default_preemption.search import Candidates, CandidateSea
 TryRow = Callable[[CycleState, api.Pod, Sequence[int]], list[Trial]]
 
 
-class VictimsUnknown(Exception):
+class VictimsUnknownError(Exception):
     """Who may be evicted on a node cannot be told. Other nodes are tried."""
 
 
@@ -33,7 +33,7 @@ class SelectivePreemption(DefaultPreemption):
 
     @abstractmethod
     def evictable(self, state: CycleState, pod: api.Pod, infos: Collection[PodInfo]) -> list[PodInfo]:
-        """The pods of one node that the pod may evict. `VictimsUnknown` if that cannot be told."""
+        """The pods of one node that the pod may evict. `VictimsUnknownError` if that cannot be told."""
 
     def probe(self, state: CycleState, pod: api.Pod) -> OneRowProbe:
         """What a row is tried with, if rows are tried one by one."""
@@ -53,7 +53,7 @@ class SelectivePreemption(DefaultPreemption):
         def evictable(pod: api.Pod, infos: Collection[PodInfo]) -> list[PodInfo]:
             try:
                 found = self.evictable(state, pod, infos)
-            except VictimsUnknown as problem:
+            except VictimsUnknownError as problem:
                 problems.append(Status(Code.ERROR, str(problem)))
                 return []
             problems.append(None)

@@ -11,7 +11,7 @@ from kubesched.api import objects as api
 from kubesched.cluster.pods import PodInfo
 from kubesched.config.args import DefaultPreemptionArgs
 from kubesched.contrib.go_time import parse_time
-from kubesched.contrib.preemption import SelectivePreemption, VictimsUnknown
+from kubesched.contrib.preemption import SelectivePreemption, VictimsUnknownError
 from kubesched.framework.events import Action, EventHint, Hint, on
 from kubesched.framework.plugin import Handle
 from kubesched.framework.state import CycleState
@@ -62,7 +62,7 @@ class PreemptionToleration(SelectivePreemption):
             return False
         found = self.handle.cluster.get(api.PriorityClass, name)
         if found is None:
-            raise VictimsUnknown(f'priorityclass.scheduling.k8s.io "{name}" not found')
+            raise VictimsUnknownError(f'priorityclass.scheduling.k8s.io "{name}" not found')
         if preemptor.spec.preemption_policy == "Never":
             return True
         try:
