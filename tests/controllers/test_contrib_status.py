@@ -12,7 +12,7 @@ from kubesched.base.types import JSON
 from kubesched.contrib.crds import DEFINITIONS
 from kubesched.controllers.elastic_quotas import QUOTAS
 from kubesched.controllers.gangs import GANGS
-from kubesched.reconcile.access import JOBS, PODS
+from kubesched.reconcile.access import EVENTS, JOBS, PODS
 
 LABEL = "scheduling.x-k8s.io/pod-group"
 
@@ -98,6 +98,8 @@ async def test_what_a_quota_uses(clock: VirtualClock) -> None:
         await clock.advance(30)
         used = status(cluster, QUOTAS, "quota")["used"]
         assert used == {"cpu": "1750m", "memory": "1536Mi", "example.com/gpu": "0"}
+        (told,) = {each["message"] for each in cluster.access.list(EVENTS) if each["reason"] == "Synced"}
+        assert told == "Elastic Quota default/quota synced successfully"
         cluster.delete(PODS, "a", grace=0)
         await clock.advance(5)
         assert status(cluster, QUOTAS, "quota")["used"] == {"cpu": "250m", "memory": "512Mi", "example.com/gpu": "0"}

@@ -9,6 +9,7 @@ from kubesched.base.types import JSON
 from kubesched.reconcile.access import PODS
 from kubesched.reconcile.cache import Cache, Index
 from kubesched.reconcile.context import ControllerContext
+from kubesched.reconcile.events import reference
 from kubesched.reconcile.loop import Controller
 from kubesched.reconcile.views import Pod, View
 
@@ -48,7 +49,18 @@ class ElasticQuotaController(Controller):
             return
         running = [pod.key for pod in self._context.pods_by_namespace.get(namespace) if _is_running(pod)]
         pods = [pod for key in running if (pod := self._access.get(PODS, key)) is not None]
-        self._access.edit_status(QUOTAS, quotas[0], lambda quota: _update(quota, pods))
+        changed: list[JSON] = []
+
+        def edit(quota: JSON) -> None:
+            before = quota["status"].get("used")
+            _update(quota, pods)
+            if quota["status"]["used"] != before:
+                changed.append(quota)
+
+        self._access.edit_status(QUOTAS, quotas[0], edit)
+        for quota in changed:
+            text = f"Elastic Quota {quotas[0]} synced successfully"
+            self._context.events.record("ElasticQuotaController", reference(quota), "Normal", "Synced", text)
 
 
 def _is_running(pod: Pod | None) -> bool:
