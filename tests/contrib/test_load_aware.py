@@ -26,7 +26,7 @@ from kubesched.contrib.load_sources import LoadMetric, LoadSource, MeasuredNode,
 from kubesched.contrib.load_variation_risk_balancing import risk_scores
 from kubesched.contrib.low_risk_over_commitment import limit_risk, within_requests
 from kubesched.contrib.node_load import simulated
-from kubesched.contrib.peaks import Peaks, PeaksArgs
+from kubesched.contrib.peaks import Peaks, PeaksArgs, PowerModel
 from kubesched.framework.handle import Services
 from kubesched.plugins import in_tree_registry
 from kubesched.snapshots.journal_file import JournalFile
@@ -232,7 +232,7 @@ def test_power_models_in_a_file(cluster: VirtualCluster, monkeypatch: pytest.Mon
     """NODE_POWER_MODEL names a file; without it and without arguments the scheduler does not start."""
     (tmp_path / "models.json").write_text(json.dumps({"n1": POWER}))
     monkeypatch.setenv("NODE_POWER_MODEL", str(tmp_path / "models.json"))
-    assert PeaksArgs().models["n1"].k1 == POWER["k1"]
+    assert PeaksArgs().models["n1"] == PowerModel(**POWER)
     monkeypatch.delenv("NODE_POWER_MODEL")
     cluster.configure(only_scorer("Peaks"))
     with pytest.raises(Exception, match="there is no power model; set nodePowerModel"):
