@@ -258,6 +258,15 @@ def test_the_metrics_api(cluster: VirtualCluster) -> None:
     assert scores(cluster.schedule(pod("p")), "LoadVariationRiskBalancing") == {"n1": 75, "n2": 0}
 
 
+def test_usage_is_in_thousandths_of_a_cpu(cluster: VirtualCluster) -> None:
+    """311 of 1150, as load-watcher rounds it: the score would be 87 for what is measured."""
+    cluster.api.create(MeasuredNode(metadata=node("n1").metadata, usage={"cpu": "310200u"}))
+    cluster.configure(only_scorer("LoadVariationRiskBalancing"))
+    cluster.add(loaded("", cpu="1150m"), node("n2"))
+    cluster.advance(2)
+    assert scores(cluster.schedule(pod("p")), "LoadVariationRiskBalancing") == {"n1": 86, "n2": 0}
+
+
 @pytest.mark.parametrize(
     ("args", "message"),
     [

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final, Literal, Self
 import msgspec
 
 from kubesched.api import objects as api
-from kubesched.api.quantity import nanos
+from kubesched.api.quantity import milli, value
 from kubesched.framework.handle import Handle
 
 AVERAGE, DEVIATION, LATEST = "AVG", "STD", "Latest"
@@ -157,21 +157,22 @@ async def _metrics_api(handle: Handle) -> dict[str, list[LoadMetric]]:
         node = handle.cluster.get(api.Node, each.name)
         if node is not None:
             found[each.name] = [
-                LoadMetric(kind, LATEST, percent)
+                LoadMetric(kind, LATEST, 100 * _whole(each.usage[name], name) / whole)
                 for kind, name in ((CPU, "cpu"), (MEMORY, "memory"))
-                if (percent := _percent(each.usage.get(name), capacity(node, name))) is not None
+                if name in each.usage and (whole := capacity(node, name))
             ]
     return found
 
 
 def capacity(node: api.Node, resource: str) -> int:
-    """What a node has of a resource, in nanos; what it offers, if it does not say."""
+    """What a node has of a resource; what it offers, if it does not say."""
     given = node.status.capacity.get(resource, node.status.allocatable.get(resource))
-    return 0 if given is None else nanos(given)
+    return 0 if given is None else _whole(given, resource)
 
 
-def _percent(used: api.Quantity | None, whole: int) -> float | None:
-    return None if used is None or not whole else 100 * nanos(used) / whole
+def _whole(quantity: api.Quantity, resource: str) -> int:
+    """In thousandths of a CPU, or in bytes, rounded up as load-watcher does: usage is measured more finely."""
+    return milli(quantity) if resource == "cpu" else value(quantity)
 
 
 class _Window(msgspec.Struct):

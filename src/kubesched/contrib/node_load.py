@@ -113,7 +113,7 @@ class NodeLoadColumns:
         text = node.annotations.get(NODE_LOAD)
         metrics = self._loads.nodes.get(node.name, ()) if text is None else simulated(text)
         last, first = _cpu(metrics)
-        return [last, first, *_moments(metrics, CPU), *_moments(metrics, MEMORY), capacity(node, "cpu") / 1e6]
+        return [last, first, *_moments(metrics, CPU), *_moments(metrics, MEMORY), float(capacity(node, "cpu"))]
 
 
 class NodeLoadSources:
