@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 from tests.contrib.support import profile, scores, sorter
 
 from kubesched import Pod
@@ -133,6 +134,18 @@ def test_a_rejected_pod_is_woken(placed: VirtualCluster) -> None:
     placed.remove(placed.pod("p2"))
     placed.advance(12)
     assert placed.node_of("p")
+
+
+def test_a_rejected_pod_with_other_labels_is_woken(placed: VirtualCluster) -> None:
+    """It turns out to be of another workload, which depends on nothing."""
+    for number in range(5, 9):
+        placed.add(node(f"n-{number}", unschedulable=True, labels={REGION: "east", ZONE: f"Z{(number + 1) // 2}"}))
+    rejected = member("p1")
+    assert placed.schedule(rejected).node == ""
+    now = placed.pod(rejected.name)
+    placed.add(replace(now, metadata=replace(now.metadata, labels={**now.labels, WORKLOAD_LABEL: "p3"})))
+    placed.advance(12)
+    assert placed.node_of(rejected.name)
 
 
 def test_the_order_of_workloads(cluster: VirtualCluster) -> None:

@@ -62,6 +62,7 @@ class NetworkOverhead(Plugin):
     def events_to_register(self) -> list[EventHint]:
         return [
             on(Resource.ASSIGNED_POD, Action.ADD | Action.DELETE | Action.UPDATE_POD_LABEL),
+            on(Resource.UNSCHEDULED_POD, Action.UPDATE_POD_LABEL),  # the pod itself
             on(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL),
             on(AppGroup, Action.ALL),
             on(NetworkTopology, Action.ALL),
