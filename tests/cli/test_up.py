@@ -736,3 +736,13 @@ def test_explain_uses_the_configuration_and_the_queue_of_the_scheduler(up: Calla
     assert (pods["default/second"]["beside"], said) == (None, "")  # that is what the scheduler has
     pods, said = explained("--plugin", str(tmp_path / "hold.py"), "--config", str(tmp_path / "config.yaml"))
     assert (pods["default/second"]["beside"]["configuration"], said) == ("scheduler's", "")
+
+    def is_recorded(*more: str) -> bool:
+        arguments = ["pod", "free", "--kubeconfig", str(cluster.kubeconfig), "--plugin", str(tmp_path / "hold.py")]
+        return "the scheduler's own record" in CliRunner().invoke(explain, [*arguments, *more]).stdout
+
+    body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "free"}}
+    body["spec"] = {"containers": [{"name": "main", "image": "nginx"}]}
+    cluster.call("POST", "/api/v1/namespaces/default/pods", body)
+    eventually(is_recorded)  # as the plugin is the scheduler's, nothing is decided otherwise
+    assert not is_recorded("--config", str(tmp_path / "config.yaml"))

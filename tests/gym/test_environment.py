@@ -61,6 +61,20 @@ def test_masks_are_the_schedulers_filters() -> None:
         env.step(0)
 
 
+@pytest.mark.parametrize("action", [-1, 3])
+def test_an_action_that_is_no_node_is_refused(action: int) -> None:
+    """It is not counted from the end."""
+    env = SchedulingEnv(NODES, lambda _: [SMALL])
+    env.reset(seed=1)
+    with pytest.raises(ValueError, match=f"action {action} is not the number of a node; there are 3, from 0"):
+        env.step(action)
+
+
+def test_kinds_of_actions_are_checked() -> None:
+    with pytest.raises(ValueError, match="an action is node or weights, not 'weight'"):
+        SchedulingEnv(NODES, lambda _: [SMALL], action="weight")  # type: ignore[arg-type]
+
+
 def test_a_masked_action_places_nothing() -> None:
     """The pod is dropped, which the reward shows; the episode goes on."""
     env = SchedulingEnv(NODES, lambda _: [LARGE, SMALL])

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 import yaml
 from click.testing import CliRunner
 
@@ -369,3 +370,51 @@ def test_pods_have_started_when_they_started(tmp_path: Path) -> None:
     )
     change(8, "Update", "urgent", "n1", priority=9)
     assert recording.moved(tmp_path) == []
+
+
+@pytest.mark.parametrize("meta", [{}, {"uid": "u"}])
+def test_pods_are_known_by_name_where_a_recording_has_no_uids_that_can_be_kept(
+    tmp_path: Path, meta: dict[str, str]
+) -> None:
+    """A pod written by hand gets a new UID here. It is followed to its node all the same, and counted as there."""
+    for name in ("n1", "n2"):
+        recording = Recording()
+        recording.pod(1, "a")
+        recording.bound(1.1, "a", name)
+        for each in recording.lines[3:]:
+            each["resource"]["metadata"] = {"name": "a", "namespace": "default", **meta}
+        assert recording.moved(tmp_path) == []
+
+
+@pytest.mark.parametrize("tool", ["kube-scheduler-simulator", "kwok"])
+def test_a_recorded_victim_without_its_state_at_the_end_is_not_deleted_here(tmp_path: Path, tool: str) -> None:
+    """Both tools write only the name of an object that is deleted. The scheduler here may not preempt it."""
+    meta = {"name": "victim", "namespace": "default", "uid": "v", "creationTimestamp": moment(1)[:19] + "Z"}
+    spec: dict[str, Any] = {"containers": [{"name": "m", "image": "x"}], "schedulerName": "default-scheduler"}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec, "status": {"phase": "Pending"}}
+    condition = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+    bound = {"spec": {**spec, "nodeName": "n1"}, "status": {"phase": "Running", "conditions": [condition]}}
+    gone = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "victim", "namespace": "default"}}
+    if tool == "kwok":
+        file = tmp_path / "r.yaml"
+        target = {"resource": {"version": "v1", "resource": "pods"}, "target": gone["metadata"]}
+        changes = [
+            {"durationNanosecond": 10**9, "method": "create", "template": pod},
+            {"durationNanosecond": 2 * 10**9, "method": "patch", "template": bound},
+            {"durationNanosecond": 9 * 10**9, "method": "delete"},
+        ]
+        head = {"apiVersion": "action.kwok.x-k8s.io/v1alpha1", "kind": "ResourcePatch", **target}
+        node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}
+        file.write_text(yaml.safe_dump_all([node, *({**head, **each} for each in changes)]))
+    else:
+        file = tmp_path / "r.jsonl"
+        recording = Recording()
+        recording.lines = [
+            *recording.lines[1:2],
+            {"time": moment(1), "event": "Add", "resource": pod},
+            {"time": moment(2), "event": "Update", "resource": {**pod, **bound}},
+            {"time": moment(9), "event": "Delete", "resource": gone},
+        ]
+        file.write_text("".join(json.dumps(each) + "\n" for each in recording.lines))
+    report = simulate(file, arrivals=True)
+    assert [each.node for each in report.placements] == ["n1"]

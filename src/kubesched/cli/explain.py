@@ -224,7 +224,7 @@ def _pod(explainer: Explainer, options: Flags, name: str, node_name: str) -> Ans
         raise LookupError(f"the cluster has no node {node_name!r}")
     found = explainer.find(_key(options, name))
     report: PodReport = explainer.pod(found, node_name)
-    if report.state is State.BOUND and not node_name and not (options.what_if or options.is_reconfigured):
+    if report.state is State.BOUND and not node_name and not (options.what_if or explainer.is_reconfigured):
         kept = [*attempts(options.decisions, found.key), *kept_attempts(options, found.key)]
         report = next((report_of(each) for each in kept if each.node == found.node_name), report)
     blocks = list(pod_document(report, wide=options.output == "wide"))

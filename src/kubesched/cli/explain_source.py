@@ -63,7 +63,7 @@ class Flags:
 
     @property
     def is_reconfigured(self) -> bool:
-        """Whether decisions are made with another configuration than the one in force."""
+        """Whether the configuration in force is not simply taken."""
         return bool(self.config or self.plugin or self.plugin_dir)
 
     def over(self, outer: Flags | None) -> Flags:

@@ -71,6 +71,11 @@ class Explainer:
         """Show the decisions of another configuration next to these, under this name."""
         self._beside, self._configuration = other, configuration
 
+    @property
+    def is_reconfigured(self) -> bool:
+        """Whether decisions are made with another configuration than the one in force."""
+        return self._beside is not None
+
     # Pods
 
     def find(self, key: str) -> api.Pod:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 from random import Random
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import gymnasium
 import numpy as np
@@ -85,6 +85,8 @@ class SchedulingEnv(gymnasium.Env[Observation, Any]):
     ) -> None:
         if not nodes:
             raise ValueError("an environment needs nodes")
+        if action not in get_args(Action):
+            raise ValueError(f"an action is {' or '.join(get_args(Action))}, not {action!r}")
         self._arrivals, self._reward, self._by_weights = arrivals, reward, action == "weights"
         self._cluster = ClusterState()
         for node in nodes:
@@ -134,6 +136,8 @@ class SchedulingEnv(gymnasium.Env[Observation, Any]):
         if decision is None or found is None:
             raise gymnasium.error.ResetNeeded("the episode has ended; call reset()")
         row = self._weighted(decision, found, action) if self._by_weights else int(action)
+        if not 0 <= row < len(found.mask):
+            raise ValueError(f"action {row} is not the number of a node; there are {len(found.mask)}, from 0")
         node = self._place(decision, row) if found.mask[row] else ""
         rejected = self._next()
         self._placed, self._rejected = self._placed + bool(node), self._rejected + rejected + (not node)

@@ -56,6 +56,7 @@ class FollowRecording(TieChooser):
 
     def __init__(self, pods: Mapping[str, RecordedPod], seed: int) -> None:
         self._pods = pods
+        self._uids = {each.name: uid for uid, each in pods.items()}
         self._random = Random(seed)
         self._wanted = ""
         self._went: dict[str, tuple[str, str]] = {}
@@ -76,7 +77,7 @@ class FollowRecording(TieChooser):
             self.on_same_node(attempt.node, [each.image for each in (*spec.init_containers, *spec.containers)])
 
     def bound(self, attempt: Attempt) -> None:
-        self._went[attempt.pod.uid] = (attempt.pod.key, attempt.node)
+        self._went[self._uid(attempt.pod)] = (attempt.pod.key, attempt.node)
 
     def agreement(self) -> Agreement:
         """Compare with the recording. Pods that had a node at the start, or never had one, do not count."""
@@ -92,7 +93,11 @@ class FollowRecording(TieChooser):
         return Agreement(same, sorted(moved))
 
     def _recorded(self, pod: api.Pod) -> RecordedPod:
-        return self._pods.get(pod.uid or pod.key, RecordedPod())
+        return self._pods.get(self._uid(pod), RecordedPod())
+
+    def _uid(self, pod: api.Pod) -> str:
+        """The recording's UID of a pod. One that was written by hand has another here, and is known by its name."""
+        return pod.uid if pod.uid in self._pods else self._uids.get(pod.key, pod.uid)
 
 
 @dataclass(slots=True)

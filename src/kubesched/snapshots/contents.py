@@ -82,7 +82,8 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class ObjectChange:
-    """One change of an object, some seconds after the start. A deleted object may have only its name."""
+    """One change of an object, some seconds after the start. A deleted object may have only its name: its recording may
+    begin after it was created."""
 
     seconds: float
     event: Event

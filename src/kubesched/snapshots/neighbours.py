@@ -105,7 +105,7 @@ def patch(contents: Contents, latest: dict[Key, Item], tree: Mapping[str, Any], 
         return  # a kind that is none of Kubernetes' own
     template = tree.get("template") or {}
     name = {key: str(target[key]) for key in ("name", "namespace") if target.get(key)}
-    if event is Event.UPDATE:
+    if event is not Event.ADD:  # the last state of what is deleted is kept
         body = _patched(latest, known, name, template)
     else:
         body = {**template, "metadata": {**(template.get("metadata") or {}), **name}}

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import IO, Any, cast
@@ -94,7 +95,20 @@ def read_recording(text: bytes, where: str) -> Contents:
             _take(found, each, 0.0 if is_initial else seconds, f"{where}:{number}")
     found.started = None if began is None else began.timestamp()
     found.changes.sort(key=lambda change: change.seconds)
+    if not is_ours:
+        _keep_last_states(found)
     return found
+
+
+def _keep_last_states(found: Contents) -> None:
+    """Give objects that are deleted the state that they had last: kube-scheduler-simulator writes only their names."""
+    latest = {each.key: each for each in found.items}
+    for index, change in enumerate(found.changes):
+        key = change.item.key
+        if change.event is not Event.DELETE:
+            latest[key] = change.item
+        elif not change.item.meta.uid and key in latest:
+            found.changes[index] = replace(change, item=latest.pop(key))
 
 
 def _is_older(line: _Line, began: datetime) -> bool:
