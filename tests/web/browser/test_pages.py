@@ -121,7 +121,7 @@ def test_decision_about_a_bound_pod(page: Browser) -> None:
 def test_timeline(page: Browser) -> None:
     """What happened is in lanes, and the slider shows the cluster as it was before."""
     page.go("timeline")
-    page.shows("Timeline", "moments since", "Bound", "Failed attempts", "Created")
+    page.shows("Timeline", "moments since", "Bound", "Failed attempts", "Created", "CPU requested")
     page.until(lambda: page.driver.find_elements(By.CSS_SELECTOR, ".moments li"))
     page.until(lambda: page.script(COLOURS) > 5)
     full = page.script(COLOURS)

@@ -139,7 +139,7 @@ function described(nodes, row, colouring) {
   return { name: nodes.names[row], rows, notes, words };
 }
 
-function Legend({ nodes, colouring, groups }) {
+export function Legend({ nodes, colouring, groups }) {
   if (colouring.kind === "resource" || colouring.kind === "score") {
     const number = painter(nodes, colouring), bins = new Array(STEPS + 1).fill(0);
     for (const group of groups) for (const row of group.rows) { const at = number(row); if (at <= STEPS) bins[at] += 1; }

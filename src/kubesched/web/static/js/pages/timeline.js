@@ -3,6 +3,7 @@ import { Failed, ICONS, Icon, Loading, clock, counted, get, html, podLink, stopw
 import { ABSENT, labelColumn, live, readMoments, useLive } from "../data.js";
 import { NodeMap, grouped } from "../map.js";
 import { theme, variable } from "../colours.js";
+import { Legend } from "./cluster.js";
 
 const LANES = [
   ["created", "Created", "--faint"], ["failed", "Failed attempts", "--bad"], ["woken", "Wake-ups", "--warn"], ["bound", "Bound", "--accent"],
@@ -102,7 +103,8 @@ export function TimelinePage() {
     <div class="with-side">
       <section class="card map-card" aria-label="The cluster at this time">${shownNodes && groups && html`<${NodeMap} nodes=${shownNodes} groups=${groups}
         colouring=${CPU(shownNodes)} selected=${null} version=${`${shownNodes.tick}-${time}`} onSelect=${(row) => { location.hash = `#/cluster/${encodeURIComponent(nodes.names[row])}`; }}
-        describe=${(row) => ({ name: nodes.names[row], notes: [], words: nodes.names[row], rows: shownNodes.resources.filter((name) => shownNodes.columns[name][row] !== ABSENT).map((name) => [name, `${Math.round(shownNodes.columns[name][row] / 10)} %`, shownNodes.columns[name][row] / 1000]) })} />`}</section>
+        describe=${(row) => ({ name: nodes.names[row], notes: [], words: nodes.names[row], rows: shownNodes.resources.filter((name) => shownNodes.columns[name][row] !== ABSENT).map((name) => [name, `${Math.round(shownNodes.columns[name][row] / 10)} %`, shownNodes.columns[name][row] / 1000]) })} />
+        <${Legend} nodes=${shownNodes} colouring=${CPU(shownNodes)} groups=${groups} />`}</section>
       <aside class="side"><section class="card"><header><h2>Until ${when(time)}</h2><span class="count">${before.length.toLocaleString("en")}</span></header>
         <div class="body"><ul class="moments">${before.slice(-80).reverse().map((each) => html`<li><time class="num faint">${when(each.time)}</time>
           <i class="dot" style=${{ background: `var(${(LANES.find(([name]) => name === each.what) || LANES[0])[2]})` }} /><div><b>${each.what}</b> ${each.pod ? html`<a class="name" href=${podLink(each.pod)}>${each.pod}</a>` : ""}
