@@ -147,6 +147,7 @@ def test_enable(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("word", "said"),
     [
+        (f"prefer_ssd={'9' * 5000}", "--enable: the weight of prefer_ssd must be a positive integer"),
         ("prefer_ssd=much", "--enable: the weight of prefer_ssd must be a positive integer"),
         ("prefer_sdd", "prefer_ssd?"),
     ],

@@ -294,6 +294,9 @@ def test_taints_patterns_and_new_nodes() -> None:
     assert not full.what_if("remove n1", preempt=False).ok
     with pytest.raises(SupposeError, match="cannot be read; write one of: drain N"):
         cluster.what_if("explode n1")
+    for count in ("10000000000", "9" * 5000):
+        with pytest.raises(SupposeError, match="at most 100000 nodes can be added at once"):
+            cluster.what_if(f"add {count} like q")
 
 
 # --- consolidation and plans ------------------------------------------------------------------------------------------

@@ -198,6 +198,9 @@ def test_progress_has_the_time_left(scenario: Path) -> None:
     ("args", "problem"),
     [
         (("--seeds", "ten"), "'ten' is neither a seed nor a range of seeds such as 1-10"),
+        (("--seeds", "²"), "'²' is neither a seed"),
+        (("--seeds", "1-1000000000000"), "has more than 1000000 seeds"),
+        (("--seeds", f"1-{'9' * 5000}"), "is neither a seed"),
         (("--executor", "nothing"), "give processes, joblib, dask:ADDRESS, ray or module:function"),
         (("--executor", "json:dumps"), "json:dumps: dumps() missing"),
         (("--executor", "builtins:dict"), "returned dict, not a concurrent.futures.Executor"),

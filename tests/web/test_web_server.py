@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import logging
@@ -17,8 +18,12 @@ from tests.web import sample
 
 from kubesched.api import objects as api
 from kubesched.testing import node, pod
+from kubesched.web import placements
 from kubesched.web.app import LOOPBACK, UiSettings, listen, serving
+from kubesched.web.feed import EventFeeder, FailedScheduling
 from kubesched.web.model import ClusterModel, delta
+from kubesched.web.moments import MOST, Moment, Moments, What
+from kubesched.web.placements import PlacementLog
 from kubesched.web.security import Doorkeeper
 from kubesched.web.server import STATIC
 from kubesched.web.stream import RELOAD, Broadcaster
@@ -122,6 +127,17 @@ async def test_what_cannot_be_answered_is_said(tmp_path: Path) -> None:
         assert (await page.get("/api/pending"))[1]["count"] > 0
 
 
+async def test_bytes_that_are_not_http_leave_no_traceback(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """They get 400, as at our other ports."""
+    async with page_of(tmp_path) as page:
+        for sent in (b"\x16\x03\x01\x02\x00", b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 10_000):
+            reader, writer = await asyncio.open_connection("127.0.0.1", int(page.base.rpartition(":")[2]))
+            writer.write(sent + b"\r\n\r\n")
+            assert b" 400 " in await reader.readline()
+            writer.close()
+    assert not caplog.records
+
+
 async def test_every_answer_has_the_security_headers(tmp_path: Path) -> None:
     """Scripts and styles come from files of this origin only, also on error pages."""
     async with page_of(tmp_path) as page:
@@ -206,7 +222,71 @@ def test_changes_are_taken_over_once() -> None:
     model.set(node("n1", cpu="8"))
     web = pod("web")
     model.set(web)
-    model.remove(web)
     taken = model.take_changes()
-    assert [(type(obj), there) for obj, there in taken.values()] == [(api.Node, True), (api.Pod, False)]
+    assert [(type(obj), there) for obj, there in taken.values()] == [(api.Node, True), (api.Pod, True)]
     assert not model.take_changes()
+    model.remove(web)
+    assert list(model.take_changes().values()) == [(web, False)]
+
+
+def test_what_came_and_went_is_not_kept() -> None:
+    """A page that nobody looks at is asked nothing, so nobody takes changes, moments and placements over."""
+    model = ClusterModel(clock=lambda: 100.0)
+    model.set(node("n1", cpu="4"))
+    model.take_changes()
+    for number in range(30):
+        web = pod(f"web-{number}", node="n1", labels={"own": str(number)})
+        model.set(web)
+        model.remove(web)
+    assert not model.changes
+
+
+def test_no_more_late_moments_are_kept_than_others() -> None:
+    """Creations arrive late, with a time in whole seconds; without a page, nobody asks for all moments."""
+    moments = Moments()
+    moments.add(Moment(1e9, What.CREATED, "first"))
+    for at in range(MOST + 10):
+        moments.add(Moment(float(MOST + 10 - at), What.CREATED, "p"))
+    assert len(moments._late) <= MOST
+
+
+def test_requests_of_dropped_placements_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Placements that have ended go when there are too many, and with them requests that no other one has."""
+    monkeypatch.setattr(placements, "MOST", 10)
+    log = PlacementLog()
+    log.placed("stays", 0, {"cpu": 7}, 1.0)
+    for number in range(100):
+        log.placed(str(number), 0, {"cpu": number + 10}, 1.0)
+        log.ended(str(number), 2.0 + number)
+    found = log.columns(("cpu",))
+    assert len(found["requests"]) <= 10
+    classes = np.frombuffer(base64.b64decode(found["classes"]), dtype="<u4")
+    assert [found["requests"][classes[at]] for at in (0, -1)] == [[7.0], [109.0]]
+
+
+async def test_tries_of_deleted_pods_go_with_their_events() -> None:
+    """A pod's number of attempts is kept as long as the pod, or an event that tells of it."""
+    model, tries = ClusterModel(), dict[str, int]()
+    feeder = EventFeeder(model, tries)
+    model.set(there := pod("there"))
+    for uid, name in ((there.uid, "there"), ("gone", "gone")):
+        event = FailedScheduling(involved_object=api.ObjectReference(namespace="default", name=name, uid=uid), count=3)
+        feeder.on_add(event, False)
+        assert tries[uid] == 3
+        feeder.on_delete(event)
+    assert tries == {there.uid: 3}
+
+
+async def test_hostile_bodies_are_refused(tmp_path: Path) -> None:
+    """Bodies that claim to be compressed, and a text that is the name of a file, which must not be read."""
+    secret = tmp_path / "secret"
+    secret.write_text("marker: {")
+    headers = {"Authorization": f"Bearer {TOKEN}", "X-Kubesched": "1"}
+    async with page_of(tmp_path) as page:
+        url = f"{page.base}/api/configuration/compare"
+        async with page.client.post(url, data=b"null", headers=headers | {"Content-Encoding": "gzip"}) as answer:
+            assert answer.status == 400
+        for text in (str(secret), "/no/such", "x" * 5000, None):
+            async with page.client.post(url, json={"text": text}, headers=headers) as answer:
+                assert answer.status == 400
+                assert "expected an object of kind" in (await answer.json())["error"]

@@ -37,7 +37,8 @@ def _is_worth_a_line(record: logging.LogRecord) -> bool:
     return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError | web.RequestPayloadError))
 
 
-def _logger() -> logging.Logger:
+def server_logger() -> logging.Logger:
+    """The log of our servers, without what `_is_worth_a_line` leaves out."""
     logger = logging.getLogger(__name__)
     # Adding the same function again has no effect.
     logger.addFilter(_is_worth_a_line)
@@ -49,7 +50,7 @@ class LimitedServer(web.Server):
 
     def __init__(self, handler: Any, *, connections_per_address: int, **options: Any) -> None:
         # As upstream's servers, which decompress no request. aiohttp never tells of compressed data that is cut off.
-        super().__init__(handler, logger=_logger(), auto_decompress=False, **options)
+        super().__init__(handler, logger=server_logger(), auto_decompress=False, **options)
         self._limit = ClientLimit(connection_limit(connections_per_address))
         self._counted: dict[RequestHandler, str] = {}
 

@@ -48,7 +48,7 @@ def _load(context: click.Context, parameter: click.Parameter, values: tuple[str,
     for value in values:
         if value == "as-written":
             loads.append(AS_WRITTEN)
-        elif value == PENDING or value.isdigit():
+        elif value == PENDING or value.isdecimal():
             loads.append(value)
         else:
             raise click.BadParameter(f"{value!r} is neither pending, as-written nor a number of pods per second")

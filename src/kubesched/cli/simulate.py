@@ -51,7 +51,7 @@ OUTPUTS = ("table", "json", "junit")
 @PLUGIN_DIR
 @click.option(
     "--rows",
-    type=click.IntRange(1),
+    type=click.IntRange(1, 1_000_000),
     default=DEFAULT_ROWS,
     show_default=True,
     help="Rows per end of a table.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from inspect import cleandoc
@@ -25,15 +26,22 @@ from kubesched.sweep.space import SpaceError
 from kubesched.sweep.sweeping import Progress, Shown
 from kubesched.sweep.tuning import TuningError
 
+MOST_SEEDS = 1_000_000
+"""Each seed is a run, and all runs are listed before the first."""
+_SEEDS = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?")
+
 
 def seed_list(_context: click.Context, parameter: click.Parameter, text: str) -> list[int]:
     """``1-10``, ``1,2,7``, or both."""
     found: list[int] = []
     for part in text.split(","):
-        first, _, last = part.strip().partition("-")
-        if not first.isdigit() or not (last or first).isdigit() or int(last or first) < int(first):
+        span = _SEEDS.fullmatch(part.strip())
+        first, last = (int(span[1]), int(span[2] or span[1])) if span is not None else (1, 0)
+        if last < first:
             raise click.BadParameter(f"{part!r} is neither a seed nor a range of seeds such as 1-10")
-        found += range(int(first), int(last or first) + 1)
+        if len(found) + last - first >= MOST_SEEDS:
+            raise click.BadParameter(f"{text!r} has more than {MOST_SEEDS} seeds")
+        found += range(first, last + 1)
     return list(dict.fromkeys(found))
 
 

@@ -19,6 +19,8 @@ from kubesched.daemon.flags import Options
 from kubesched.daemon.flags.declarations import PluginFlags
 from kubesched.framework.registry import Registry
 
+_MAX_DIGITS = 18
+"""A longer weight is out of every range, and one of thousands of digits cannot be read."""
 LEADER_ELECTION = {
     "leader-elect": "leaderElect",
     "leader-elect-lease-duration": "leaseDuration",
@@ -72,7 +74,7 @@ def switch(tree: dict[str, Any], flags: PluginFlags, registry: Registry, problem
     notes = []
     for each in flags.enable:
         name, has_weight, weight = each.partition("=")
-        if has_weight and not weight.isdecimal():
+        if has_weight and not (weight.isdecimal() and len(weight) <= _MAX_DIGITS):
             problems.append(Problem("--enable", f"the weight of {name} must be a positive integer", weight))
             continue
         sorts = name in registry and Point.QUEUE_SORT in registry.points[name]

@@ -40,6 +40,8 @@ FORMS = (
     "delete node N",
     "pod.cpu=3",
 )
+MOST_NODES = 100_000
+"""As many as one statement may add."""
 _REQUEST = re.compile(r"pod\.(?P<resource>[\w./-]+)=(?P<amount>\S+)")
 _TAINT = re.compile(r"(?P<key>[\w./-]+)(=(?P<value>[\w.-]*))?:(?P<effect>NoSchedule|PreferNoSchedule|NoExecute)")
 PodEdit = Callable[[api.Pod], api.Pod]
@@ -114,6 +116,8 @@ def _apply_to_nodes(cluster: ClusterCore, statement: str, effect: Displaced) -> 
         case ["remove" | "fail", name]:
             _lose(cluster, nodes_called(cluster, name), effect)
         case ["add", count, "like", name] if count.isdecimal():
+            if len(count) > len(str(MOST_NODES)) or int(count) > MOST_NODES:
+                raise SupposeError(f"at most {MOST_NODES} nodes can be added at once")
             _add_like(cluster, int(count), name)
         case ["delete", "pod", key]:
             cluster.remove(Explainer(cluster.state, cluster.engines, cluster.all(api.Pod)).find(key))

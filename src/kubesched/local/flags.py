@@ -239,8 +239,10 @@ class UpOptions(Options):
     def _name_problems(self) -> Iterator[str]:
         text = self.cluster.node_name_format
         try:
+            if re.search(r"[0-9]{4}", text.partition("{")[2]):
+                raise ValueError(text)  # a width that would fill the memory; a name has 253 characters at most
             first, second = text.format(1), text.format(2)
-        except (IndexError, KeyError, ValueError):
+        except (AttributeError, IndexError, KeyError, ValueError):
             yield f'--node-name-format "{text}" is not a format; write it as node-{{}} or worker{{:02}}.home.local'
             return
         if first == second and self.cluster.nodes > 1:

@@ -252,4 +252,5 @@ class PageAnswers:
 
 
 async def _text(request: web.Request) -> str:
-    return str((await body_of(request))["text"])
+    # Without a line break it could be the name of a file, which would be read.
+    return str((await body_of(request))["text"]) + "\n"

@@ -60,7 +60,11 @@ class EventFeeder:
         self._note(new)
 
     def on_delete(self, obj: FailedScheduling) -> None:
-        """Events expire; what they told stays true."""
+        """Events expire; what they told stays true as long as there is the pod."""
+        about = obj.involved_object
+        pod = self._model.pods.get(f"{about.namespace}/{about.name}")
+        if pod is None or pod.uid != about.uid:
+            self._tries.pop(about.uid, None)
 
     def _note(self, event: FailedScheduling) -> None:
         about = event.involved_object

@@ -55,6 +55,8 @@ class ClusterModel:
     rates: Rates = field(default_factory=Rates)
     changes: dict[Key, tuple[api.Object, bool]] = field(default_factory=dict)
     """Objects that have changed since they were last taken over, and whether they are still there."""
+    taken: set[Key] = field(default_factory=set)
+    """What was there when changes were last taken over."""
     version: int = 0
 
     # --- changes ------------------------------------------------------------------------------------------------------
@@ -85,12 +87,22 @@ class ClusterModel:
         elif isinstance(obj, api.Node):
             self.moments.add(Moment(self.clock(), What.NODE_REMOVED, "", obj.name))
         self.state.remove(obj)
-        self.changes[_key(obj)] = (obj, False)
+        key = _key(obj)
+        if key in self.taken:
+            self.changes[key] = (obj, False)
+        else:
+            # It came and went between two questions. Without any, such objects would be kept for ever.
+            self.changes.pop(key, None)
 
     def take_changes(self) -> Mapping[Key, tuple[api.Object, bool]]:
         """The changes since this was last called."""
-        taken, self.changes = self.changes, {}
-        return taken
+        changes, self.changes = self.changes, {}
+        for key, (_, there) in changes.items():
+            if there:
+                self.taken.add(key)
+            else:
+                self.taken.discard(key)
+        return changes
 
     def _set_pod(self, pod: api.Pod, initial: bool) -> None:
         known = self.pods.get(pod.key)

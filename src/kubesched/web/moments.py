@@ -57,6 +57,8 @@ class Moments:
         self.count += 1
         if self._kept and moment.time < self._kept[-1].time:
             insort(self._late, moment)
+            if len(self._late) > MOST:
+                self.all()  # nobody looks, so they would not be merged
         else:
             self._kept.append(moment)
 

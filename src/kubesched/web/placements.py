@@ -60,3 +60,6 @@ class PlacementLog:
         self._from = [self._from[index] for index in kept]
         self._until = [self._until[index] for index in kept]
         self._current = {uid: place[index] for uid, index in self._current.items()}
+        requests = list(self._numbers)
+        self._numbers = {requests[number]: at for at, number in enumerate(dict.fromkeys(self._classes))}
+        self._classes = [self._numbers[requests[number]] for number in self._classes]

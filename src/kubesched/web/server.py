@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 from aiohttp import web
 
+from kubesched.base.limited_server import server_logger
 from kubesched.client.protocol import ApiError
 from kubesched.web.answers import Answer, PageAnswers
 from kubesched.web.security import HEADERS, Doorkeeper
@@ -40,6 +41,9 @@ class UiServer:
             handle_signals=False,
             shutdown_timeout=0.5,
             keepalive_timeout=IDLE_SECONDS,
+            # As our other servers: pages send nothing compressed.
+            auto_decompress=False,
+            logger=server_logger(),
         )
         await self._runner.setup()
         await web.SockSite(self._runner, listening).start()
