@@ -138,8 +138,15 @@ def test_the_record_of_kwok(tmp_path: Path) -> None:
     assert pod.body()["status"] == {"phase": "Running"}
     assert names(Contents(found.at())) == [("Node", "n1")]
     assert found.seconds == 4.0
-    with pytest.raises(ManifestError, match="method must be create, patch or delete"):
-        read(yaml.safe_dump(change("fly", 1)), tmp_path / "kwok.yaml")
+    for wrong, problem in (
+        (change("fly", 1), "method must be create, patch or delete"),
+        (change("create", 1, ["x"]), "must be objects"),
+        (change("create", 1, {"metadata": ["x"]}), "must be objects"),
+        (change("patch", 1) | {"resource": ["pods"]}, "must be objects"),
+        (change("create", 1) | {"durationNanosecond": 10**19}, "more than a hundred years"),
+    ):
+        with pytest.raises(ManifestError, match=problem):
+            read(yaml.safe_dump(wrong), tmp_path / "kwok.yaml")
 
 
 def test_the_snapshot_of_kwok(tmp_path: Path) -> None:
@@ -194,6 +201,21 @@ def test_the_trace_of_simkube(tmp_path: Path) -> None:
     assert found.started == 1_700_000_000
     with pytest.raises(ManifestError, match="not a simkube trace"):
         read(b"\x81applied_objs", tmp_path / "trace.sktrace")
+    first = {"ts": 0, "applied_objs": []}
+    for events in (
+        [{"ts": 1, "applied_objs": [None]}],
+        [{"ts": 1, "applied_objs": 5}],
+        [{"applied_objs": []}],
+        ["x"],
+        [first, {"ts": 1e300}],
+        [first, {"ts": float("nan")}],
+    ):
+        with pytest.raises(ManifestError, match="not a simkube trace"):
+            read(msgspec.msgpack.encode({"events": events, "x": "applied_objs"}), tmp_path / "trace.sktrace")
+    for life in (5, [{"Finished": [0, float("inf")]}], [{"Finished": [1e308, -1e308]}]):
+        odd = trace | {"pod_lifecycles": {("batch/v1.Job", "a/j"): {1: life}}}
+        spec = read(msgspec.msgpack.encode(odd), tmp_path / "trace.sktrace").changes[0].item.body()["spec"]
+        assert spec == {"template": {}}
 
 
 def test_our_own_recording(tmp_path: Path) -> None:
@@ -209,6 +231,29 @@ def test_our_own_recording(tmp_path: Path) -> None:
     text = gzip.decompress(path.read_bytes())
     cut = read(text[:-20], tmp_path / "cut.jsonl")
     assert (len(cut.items), len(cut.changes)) == (1, 1)
+
+
+def test_times_without_a_zone_and_at_the_end_of_time(tmp_path: Path) -> None:
+    """The former cannot be compared with others, and after the latter there is no time."""
+    first = {"time": "2026-01-01T00:00:00Z", "event": "Add", "resource": NODE}
+    with pytest.raises(ManifestError, match=r"line 2: .*timezone"):
+        lines = [first, first | {"time": "2026-01-01T00:00:00"}, first]
+        read("\n".join(map(json.dumps, lines)), tmp_path / "record.jsonl")
+    for created in ("2025-01-01T00:00:00", "9999-12-31T23:59:59Z"):
+        late = {**POD, "metadata": {**POD["metadata"], "creationTimestamp": created}}
+        lines = [first, {"time": "2026-01-01T00:00:09Z", "event": "Add", "resource": late}]
+        assert len(read("\n".join(map(json.dumps, lines)), tmp_path / "record.jsonl").changes) == 1
+
+
+def test_memory_that_is_not_there_is_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small compressed file may need more than there is."""
+
+    def decompressed(_: bytes) -> tuple[bytes, bool]:
+        raise MemoryError
+
+    monkeypatch.setattr("kubesched.snapshots.reader.decompressed", decompressed)
+    with pytest.raises(ManifestError, match="not enough memory"):
+        read("{}", tmp_path / "bomb.json")
 
 
 def test_a_folder_with_what_stands_beside_manifests(tmp_path: Path) -> None:

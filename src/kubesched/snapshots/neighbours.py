@@ -75,6 +75,8 @@ def _without_removed_plugins(tree: Any) -> Any:
 
 # --- kwok -------------------------------------------------------------------------------------------------------------
 
+MOST_SECONDS = 100 * 365 * 86_400
+"""A change that comes later after the first is a mistake, and the clock could not show its time."""
 _OFFSET = re.compile(rb"\$\(time-offset-nanosecond (-?\d{1,18})\)")
 """How kwok writes all times in a file: since the moment at which it began to write."""
 _METHODS = {"create": Event.ADD, "patch": Event.UPDATE, "delete": Event.DELETE}
@@ -98,12 +100,17 @@ def patch(contents: Contents, latest: dict[Key, Item], tree: Mapping[str, Any], 
     """Add a recorded change. `latest` has the objects as they are then: a patch is applied to one of them."""
     resource, target = tree.get("resource") or {}, tree.get("target") or {}
     event, nanoseconds = _METHODS.get(str(tree.get("method"))), tree.get("durationNanosecond") or 0
-    if event is None or not isinstance(nanoseconds, int) or not isinstance(target, dict):
+    if event is None or not isinstance(nanoseconds, int):
         raise ValueError("ResourcePatch: method must be create, patch or delete, and durationNanosecond a number")
+    if abs(nanoseconds) > MOST_SECONDS * 1e9:
+        raise ValueError("ResourcePatch: durationNanosecond is more than a hundred years")
+    template = tree.get("template") or {}
+    parts = resource, target, template, isinstance(template, dict) and template.get("metadata") or {}
+    if not all(isinstance(each, dict) for each in parts):
+        raise ValueError("ResourcePatch: resource, target, template and its metadata must be objects")
     known = _resource(str(resource.get("group") or ""), str(resource.get("resource") or ""))
     if known is None:
         return  # a kind that is none of Kubernetes' own
-    template = tree.get("template") or {}
     name = {key: str(target[key]) for key in ("name", "namespace") if target.get(key)}
     if event is not Event.ADD:  # the last state of what is deleted is kept
         body = _patched(latest, known, name, template)
@@ -132,6 +139,17 @@ _MAPS = (*range(0x80, 0x90), 0xDE, 0xDF)
 """The first byte of a map in msgpack. No text begins with one of the former."""
 
 
+class _Event(msgspec.Struct):
+    ts: float
+    applied_objs: list[dict[str, Any]] | None = None
+    deleted_objs: list[dict[str, Any]] | None = None
+
+
+class _Trace(msgspec.Struct):
+    events: list[_Event]
+    pod_lifecycles: dict[Any, Any] | None = None
+
+
 def is_simkube(data: bytes) -> bool:
     """Whether the data is a trace, in msgpack or in the JSON that its tools convert it to."""
     if data[:1] == b"" or b"applied_objs" not in data:
@@ -146,19 +164,21 @@ def simkube(data: bytes) -> Contents:
     """
     try:
         tree = msgspec.msgpack.decode(data) if data[0] in _MAPS else msgspec.json.decode(data)
+        if not isinstance(tree, dict) or not isinstance(tree.get("events"), list):
+            raise ValueError("not a simkube trace of version 2: it has no list of events")
+        trace = msgspec.convert(tree, _Trace)
     except msgspec.MsgspecError as error:
         raise ValueError(f"not a simkube trace: {error}") from None
-    events = tree.get("events") if isinstance(tree, dict) else None
-    if not isinstance(events, list):
-        raise ValueError("not a simkube trace of version 2: it has no list of events")
-    lasting = dict(_run_times(tree.get("pod_lifecycles") or {}))
+    lasting = dict(_run_times(trace.pod_lifecycles or {}))
     found = Contents()
     known: set[Any] = set()
-    start = float(events[0]["ts"]) if events else 0.0
-    for each in events:
-        seconds = float(each["ts"]) - start
+    start = trace.events[0].ts if trace.events else 0.0
+    for each in trace.events:
+        seconds = each.ts - start
+        if not abs(seconds) <= MOST_SECONDS:
+            raise ValueError(f"not a simkube trace: an event is {seconds:g} s after the first")
         found.seconds = max(found.seconds, seconds)
-        for obj in each.get("applied_objs") or ():
+        for obj in each.applied_objs or ():
             item = _lasting(Item.read(str(obj.get("apiVersion")), str(obj.get("kind")), obj), lasting)
             if seconds == 0.0:
                 found.items.append(item)
@@ -166,7 +186,7 @@ def simkube(data: bytes) -> Contents:
                 event = Event.UPDATE if item.key in known else Event.ADD
                 found.changes.append(ObjectChange(seconds, event, item))
             known.add(item.key)
-        for obj in each.get("deleted_objs") or ():
+        for obj in each.deleted_objs or ():
             gone = Item.read(str(obj.get("apiVersion")), str(obj.get("kind")), obj)
             found.changes.append(ObjectChange(seconds, Event.DELETE, gone))
     found.started = start or None
@@ -177,7 +197,8 @@ def simkube(data: bytes) -> Contents:
 def _run_times(lifecycles: Mapping[Any, Any]) -> Iterator[tuple[tuple[str, str], float]]:
     """For each owner (its kind, its name) of pods that ended, how long they ran: the median."""
     for owner, by_hash in lifecycles.items():
-        lives = [life for several in by_hash.values() for life in several] if isinstance(by_hash, dict) else []
+        by_owner = by_hash.values() if isinstance(by_hash, dict) else ()
+        lives = [life for several in by_owner if isinstance(several, list | tuple) for life in several]
         seconds = [_seconds(life) for life in lives]
         ended = [each for each in seconds if each is not None]
         if ended and isinstance(owner, tuple | list) and len(owner) == 2:
@@ -192,7 +213,7 @@ def _seconds(life: Any) -> float | None:
     both = life.get("Finished") or (life.get("start_ts"), life.get("end_ts"))
     if not isinstance(both, tuple | list) or len(both) != 2 or not all(isinstance(each, int | float) for each in both):
         return None
-    return float(max(both[1] - both[0], 0))
+    return float(max(both[1] - both[0], 0)) if abs(both[1] - both[0]) <= MOST_SECONDS else None
 
 
 def _lasting(item: Item, run_times: Mapping[tuple[str, str], float]) -> Item:

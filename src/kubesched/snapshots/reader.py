@@ -110,6 +110,8 @@ class Reader:
                 self._read_documents(text, where)
         except (InvalidObject, ValueError, RecursionError) as error:
             self.problems.append(_at(where, " ".join(str(error).split())))
+        except MemoryError:
+            self.problems.append(_at(where, "there is not enough memory to read it"))
 
     def read_object(self, data: Raw, where: str, list_of: tuple[str, str] = ("", "")) -> None:
         """Take one object; of a List, its items."""

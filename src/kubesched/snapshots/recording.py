@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Annotated, Any, cast
 
 import msgspec
 
@@ -29,10 +29,12 @@ API_VERSION = "kubesched.io/v1alpha1"
 KIND = "Recording"
 END = "End"
 FLUSH_LINES = 200
+_Moment = Annotated[datetime, msgspec.Meta(tz=True)]
+"""Times without a zone cannot be compared with the others."""
 
 
 class _Line(msgspec.Struct, rename="camel"):
-    time: datetime | None = None
+    time: _Moment | None = None
     event: str = ""
     resource: msgspec.Raw = msgspec.Raw(b"{}")
     kind: str = ""
@@ -41,7 +43,7 @@ class _Line(msgspec.Struct, rename="camel"):
 
 
 class _Meta(msgspec.Struct, rename="camel"):
-    creation_timestamp: datetime | None = None
+    creation_timestamp: _Moment | None = None
 
 
 class _Object(msgspec.Struct):
@@ -121,7 +123,7 @@ def _is_older(line: _Line, began: datetime) -> bool:
         return False
     created = None if meta is None else meta.creation_timestamp
     # Creation times are whole seconds.
-    return line.event == Event.ADD.value and created is not None and created + timedelta(seconds=1) <= began
+    return line.event == Event.ADD.value and created is not None and began - created >= timedelta(seconds=1)
 
 
 def _take(found: Contents, line: _Line, seconds: float, where: str) -> None:

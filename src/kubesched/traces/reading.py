@@ -141,6 +141,8 @@ def objects(path: Path) -> Iterator[TraceRow]:
                 chunk = file.read(CHUNK)
                 text, at, ended = text[at:] + chunk, 0, not chunk
                 continue
+            except (RecursionError, ValueError) as error:  # nested too deep; a number of thousands of digits
+                raise TraceError(f"{path}:{line}: not JSON: {error}") from None
             if not isinstance(found, dict):
                 raise TraceError(f"{path}:{line}: expected an object, got {found!r}")
             yield TraceRow(path, line, found)
