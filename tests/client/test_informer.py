@@ -19,7 +19,7 @@ from tests.client.server import ApiServer, serving, watch_line
 from kubesched.api import objects as api
 from kubesched.base.clocks import VirtualClock, VirtualLoop, run_virtual, virtual_time
 from kubesched.client.http import HttpClient, _decode_in_slices
-from kubesched.client.informer import Informer, Pause
+from kubesched.client.informer import Informer, Pause, _number
 from kubesched.client.leader import LeaderElector
 from kubesched.client.protocol import ApiError, Client, Listing, Malformed, WatchEvent, WatchType
 from kubesched.client.whole import WholeObjects
@@ -308,6 +308,11 @@ class OldLists(FaultyApi):
     async def list(self, kind: type[api.Object]) -> Listing:
         self.calls["list"] += 1
         return await self.memory.list_at(kind, self.behind)
+
+
+def test_a_version_of_thousands_of_digits_is_none() -> None:
+    """Versions have 64 bits; the informer would fail on every list of a server that is none."""
+    assert [_number(text) for text in ("18446744073709551615", "9" * 5000, "x")] == [2**64 - 1, 0, 0]
 
 
 @virtual_time

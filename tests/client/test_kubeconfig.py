@@ -156,6 +156,10 @@ def test_master_replaces_the_server() -> None:
             "clusters[\"c\"].cluster.server: 'ftp://x' is not an address of an API server; give an address such as",
         ),
         (
+            tree(cluster={"server": "http://user:password@[::1"}),  # the password is not shown
+            "clusters[\"c\"].cluster.server: '[::1' is not an address of an API server; give an address such as",
+        ),
+        (
             tree(cluster={"certificate-authority-data": "%%%"}),
             'clusters["c"].cluster.certificate-authority-data: is not valid base64 (3 characters); put the PEM text',
         ),

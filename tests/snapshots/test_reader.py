@@ -202,14 +202,15 @@ def test_the_trace_of_simkube(tmp_path: Path) -> None:
     with pytest.raises(ManifestError, match="not a simkube trace"):
         read(b"\x81applied_objs", tmp_path / "trace.sktrace")
     first = {"ts": 0, "applied_objs": []}
-    for events in (
+    wrong: tuple[list[Any], ...] = (
         [{"ts": 1, "applied_objs": [None]}],
         [{"ts": 1, "applied_objs": 5}],
         [{"applied_objs": []}],
         ["x"],
         [first, {"ts": 1e300}],
         [first, {"ts": float("nan")}],
-    ):
+    )
+    for events in wrong:
         with pytest.raises(ManifestError, match="not a simkube trace"):
             read(msgspec.msgpack.encode({"events": events, "x": "applied_objs"}), tmp_path / "trace.sktrace")
     for life in (5, [{"Finished": [0, float("inf")]}], [{"Finished": [1e308, -1e308]}]):
@@ -236,8 +237,8 @@ def test_our_own_recording(tmp_path: Path) -> None:
 def test_times_without_a_zone_and_at_the_end_of_time(tmp_path: Path) -> None:
     """The former cannot be compared with others, and after the latter there is no time."""
     first = {"time": "2026-01-01T00:00:00Z", "event": "Add", "resource": NODE}
+    lines = [first, first | {"time": "2026-01-01T00:00:00"}, first]
     with pytest.raises(ManifestError, match=r"line 2: .*timezone"):
-        lines = [first, first | {"time": "2026-01-01T00:00:00"}, first]
         read("\n".join(map(json.dumps, lines)), tmp_path / "record.jsonl")
     for created in ("2025-01-01T00:00:00", "9999-12-31T23:59:59Z"):
         late = {**POD, "metadata": {**POD["metadata"], "creationTimestamp": created}}

@@ -216,7 +216,8 @@ def _server(address: str, place: str) -> str:
         good = False
     if not good:
         hint = "give an address such as https://10.0.0.1:6443"
-        raise KubeconfigError("", place, f"{address!r} is not an address of an API server", hint)
+        shown = address.rpartition("@")[2]  # before it there may be a password
+        raise KubeconfigError("", place, f"{shown!r} is not an address of an API server", hint)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
 
 

@@ -323,5 +323,5 @@ def _went_back(error: ApiError) -> bool:
 
 
 def _number(version: str) -> int:
-    """A resource version as a number; 0 if it is none."""
-    return int(version) if version.isdecimal() else 0
+    """A resource version as a number; 0 if it is none. It has 64 bits; thousands of digits cannot be read."""
+    return int(version) if version.isdecimal() and len(version) <= 20 else 0

@@ -48,7 +48,7 @@ def in_written_order(contents: Contents) -> Contents:
 
 def _version(change: ObjectChange) -> int:
     text = change.item.meta.resource_version or ""
-    return int(text) if text.isdecimal() else 0
+    return int(text) if text.isdecimal() and len(text) <= 20 else 0
 
 
 class FollowRecording(TieChooser):

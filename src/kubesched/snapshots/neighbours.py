@@ -105,7 +105,7 @@ def patch(contents: Contents, latest: dict[Key, Item], tree: Mapping[str, Any], 
     if abs(nanoseconds) > MOST_SECONDS * 1e9:
         raise ValueError("ResourcePatch: durationNanosecond is more than a hundred years")
     template = tree.get("template") or {}
-    parts = resource, target, template, isinstance(template, dict) and template.get("metadata") or {}
+    parts = resource, target, template, (isinstance(template, dict) and template.get("metadata")) or {}
     if not all(isinstance(each, dict) for each in parts):
         raise ValueError("ResourcePatch: resource, target, template and its metadata must be objects")
     known = _resource(str(resource.get("group") or ""), str(resource.get("resource") or ""))

@@ -77,7 +77,9 @@ def _machine(row: TraceRow, source: Source, machines: dict[str, Machine]) -> Non
 
 def _event(row: TraceRow, source: Source) -> InstanceEvent | None:
     kind = row.text("type").upper()
-    name = INSTANCE_EVENTS[int(kind)] if kind.isdecimal() and len(kind) < 4 and int(kind) < len(INSTANCE_EVENTS) else kind
+    name = (
+        INSTANCE_EVENTS[int(kind)] if kind.isdecimal() and len(kind) < 4 and int(kind) < len(INSTANCE_EVENTS) else kind
+    )
     time = row.number("time", default=0)
     if name not in (SUBMIT, SCHEDULE, *ENDS) or time > AFTER_THE_END:
         return None
