@@ -167,6 +167,7 @@ def test_moments_are_in_order_and_bounded() -> None:
         moments.add(Moment(at, What.CREATED, f"p{at}"))
     assert [each.time for each in moments.all()] == [1.0, 2.0, 3.0]
     assert [each.time for each in moments.newest(2)] == [2.0, 3.0]
+    assert [each.time for each in moments.latest(2)] == [3.0, 2.0]
     for at in range(MOST + 10):
         moments.add(Moment(10.0 + at, What.BOUND, "p"))
     assert len(moments.all()) == MOST

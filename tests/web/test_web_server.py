@@ -215,6 +215,24 @@ async def test_a_slow_page_is_told_to_read_everything_anew() -> None:
     assert len(waiting) <= 64
 
 
+async def test_a_page_gets_moments_that_come_late() -> None:
+    """An attempt is read after the binding that followed it. It is sent, and the binding not once more."""
+    model = ClusterModel()
+    broadcaster = Broadcaster(model, dict)
+    sent = []
+    broadcaster.start()
+    try:
+        with broadcaster.page() as events:
+            for moment in (Moment(10.0, What.BOUND, "p"), Moment(9.0, What.PREEMPTED, "victim")):
+                model.moments.add(moment)
+                while not (event := await asyncio.wait_for(events.get(), timeout=30)).startswith(b"event: moments"):
+                    pass
+                sent.append(json.loads(event.partition(b"data: ")[2])["texts"])
+    finally:
+        await broadcaster.stop()
+    assert sent == [["", "p"], ["", "victim"]]
+
+
 def test_changes_are_taken_over_once() -> None:
     """The thread that explains gets each object once, in its newest state, and those that have gone."""
     model = ClusterModel()

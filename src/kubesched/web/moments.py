@@ -14,6 +14,8 @@ from kubesched.web.columns import Interned, packed
 
 MOST = 20_000
 """Moments that are kept."""
+MOST_LATEST = 500
+"""Of so many it is known in which order they came."""
 
 
 class What(StrEnum):
@@ -49,12 +51,14 @@ class Moments:
     def __init__(self) -> None:
         self._kept: deque[Moment] = deque(maxlen=MOST)
         self._late: list[Moment] = []
+        self._latest: deque[Moment] = deque(maxlen=MOST_LATEST)
         self.count = 0
         """How many there have been."""
 
     def add(self, moment: Moment) -> None:
         """Keep a moment. Times may be out of order, as lists and attempts arrive late."""
         self.count += 1
+        self._latest.append(moment)
         if self._kept and moment.time < self._kept[-1].time:
             insort(self._late, moment)
             if len(self._late) > MOST:
@@ -74,6 +78,10 @@ class Moments:
         """The newest moments, the oldest of them first."""
         found = self.all()
         return list(islice(found, max(0, len(found) - number), None))
+
+    def latest(self, number: int) -> list[Moment]:
+        """Those that came last, whatever their times; at most MOST_LATEST."""
+        return list(islice(self._latest, max(0, len(self._latest) - number), None))
 
 
 def as_columns(moments: Iterable[Moment]) -> dict[str, Any]:

@@ -20,7 +20,6 @@ TICK = 0.25
 TICKS_PER_SECOND = 4
 MOST_BEHIND = 64
 """Events that may wait for a slow page. A page that is further behind reads everything anew."""
-MOST_MOMENTS = 500
 KEEP_ALIVE = 15.0
 RELOAD = b"event: structure\ndata: {}\n\n"
 
@@ -116,8 +115,8 @@ class Broadcaster:
         new = self._model.moments.count - self._moments
         self._moments = self._model.moments.count
         if new:
-            found = self._model.moments.newest(min(new, MOST_MOMENTS))
-            self._send("moments", {"count": new, **as_columns(found)})
+            # Attempts are read after the bindings that followed them, so the newest need not be what pages lack.
+            self._send("moments", {"count": new, **as_columns(self._model.moments.latest(new))})
 
     def _send_queue(self) -> None:
         encoded = msgspec.json.encode(self._queue())
