@@ -211,10 +211,11 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     port = f"--secure-port={free_port()}"
     made = LocalCluster(folder, "--nodes=0", port, f"--config={folder}/config.yaml", *plugin)
     try:
-        asyncio.run(made.create([*sample.namespaces(), *sample.nodes(60)]))
-        # Objects have times in whole seconds. The timeline begins with one in which no pod is on a node.
-        time.sleep(1)
-        asyncio.run(made.create([*sample.workload(), *sample.pending()]))
+        first, *others = [*sample.workload(), *sample.pending()]
+        asyncio.run(made.create([*sample.namespaces(), *sample.nodes(60), first]))
+        # Objects have times in whole seconds, and the timeline begins with the first pod: in a second before the others.
+        time.sleep(2)
+        asyncio.run(made.create(others))
         yield made
     finally:
         made.stop()
