@@ -8,7 +8,7 @@ from tests.controllers.world import World, template, workload, world
 from kubesched.base.clocks import VirtualClock, virtual_time
 from kubesched.base.types import JSON
 from kubesched.controllers.deployment import DeploymentController
-from kubesched.controllers.rollout import Limits
+from kubesched.controllers.rollout import REVISION, Limits, revision_of
 from kubesched.reconcile.access import DEPLOYMENTS, REPLICA_SETS
 
 
@@ -188,3 +188,18 @@ def test_percentages(replicas: int, surge: object, unavailable: object, limits: 
     rolling = {"maxSurge": surge, "maxUnavailable": unavailable}
     spec = {"replicas": replicas, "strategy": {"type": "RollingUpdate", "rollingUpdate": rolling}}
     assert Limits.of({"spec": spec}) == limits
+
+
+@pytest.mark.parametrize(
+    ("text", "revision"),
+    [
+        ("3546343826724305832", 3546343826724305832),  # as an adopted ReplicaSet of upstream's own suite has it
+        ("9223372036854775807", 2**63 - 1),
+        ("9223372036854775808", 0),
+        ("9" * 5000, 0),
+        ("first", 0),
+    ],
+)
+def test_a_revision_is_any_number_of_64_bits(text: str, revision: int) -> None:
+    """What is none, or does not fit, counts as 0."""
+    assert revision_of({"metadata": {"annotations": {REVISION: text}}}) == revision

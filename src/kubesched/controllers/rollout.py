@@ -18,8 +18,8 @@ REVISION = "deployment.kubernetes.io/revision"
 REVISION_HISTORY = "deployment.kubernetes.io/revision-history"
 DESIRED = "deployment.kubernetes.io/desired-replicas"
 MAXIMUM = "deployment.kubernetes.io/max-replicas"
-MAX_DIGITS = 18
-"""Longer numbers fit no integer of Go's, and Python refuses to read those of thousands of digits."""
+MOST, MAX_DIGITS = 2**63 - 1, 19
+"""Go's largest integer. Python refuses to read numbers of thousands of digits."""
 
 
 def resolve(value: object, total: int, *, round_up: bool) -> int:
@@ -77,7 +77,8 @@ def without_hash(template: JSON) -> JSON:
 
 def revision_of(replica_set: JSON) -> int:
     text = (replica_set["metadata"].get("annotations") or {}).get(REVISION, "0")
-    return int(text) if text.isdecimal() and len(text) <= MAX_DIGITS else 0
+    number = int(text) if text.isdecimal() and len(text) <= MAX_DIGITS else 0
+    return number if number <= MOST else 0
 
 
 def shares(sizes: Sequence[int], change: int) -> list[int]:
