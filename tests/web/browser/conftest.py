@@ -213,7 +213,7 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     try:
         first, *others = [*sample.workload(), *sample.pending()]
         asyncio.run(made.create([*sample.namespaces(), *sample.nodes(60), first]))
-        # Objects have times in whole seconds, and the timeline begins with the first pod: in a second before the others.
+        # Objects have times in whole seconds. The timeline begins with the first pod, in a second before the others.
         time.sleep(2)
         asyncio.run(made.create(others))
         yield made
