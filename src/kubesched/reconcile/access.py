@@ -95,31 +95,23 @@ class Access:
             edit(obj)
             return obj
 
-        return self._update(storage, key, change, subresource, manager)
-
-    def rescale(self, storage: str, key: str, replicas: int) -> bool:
-        """Set the replicas of a workload, as a write of its Scale. False if it does not exist."""
-
-        def change(obj: JSON) -> JSON:
-            obj["spec"]["replicas"] = replicas
-            return obj
-
-        return self._update(storage, key, change, "scale", CONTROLLER_MANAGER)
-
-    def _update(self, storage: str, key: str, change: Callable[[JSON], JSON], subresource: str, name: str) -> bool:
         resource = self.resource(storage)
-        manager = Manager(name, "Update", resource.group_version, subresource, self.now())
+        owner = Manager(manager, "Update", resource.group_version, subresource, self.now())
         namespace, _, name = key.rpartition("/")
         try:
             if subresource == "scale":
-                self.api.writer.update(resource, namespace, name, change, manager=manager, scale=scale_of)
+                self.api.writer.update(resource, namespace, name, change, manager=owner, scale=scale_of)
             else:
-                self.api.writer.update(resource, namespace, name, change, subresource=subresource, manager=manager)
+                self.api.writer.update(resource, namespace, name, change, subresource=subresource, manager=owner)
         except StatusError as error:
             if error.code != 404:
                 raise
             return False
         return True
+
+    def rescale(self, storage: str, key: str, replicas: int) -> bool:
+        """Set the replicas of a workload, as a write of its Scale. False if it does not exist."""
+        return self.edit(storage, key, lambda obj: obj["spec"].update(replicas=replicas), "scale")
 
     def edit_status(self, storage: str, key: str, edit: Edit, uid: str = "", *, only_status: bool = False) -> bool:
         """Update a status without checks. False if the object does not exist or has another UID.
